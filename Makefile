@@ -1,0 +1,59 @@
+# What a newcomer runs. `make run` and `make test` set up everything they need by themselves, in
+# .venv and .peers; stamp files make a second run start at once.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PORT ?= 9092
+DATA ?= barnabas-data
+TESTS ?= tests
+ROUNDS ?= 3
+QUICK ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint peers bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PYTHON=python3.12, PORT=9092, DATA=barnabas-data, TESTS=tests/log, ROUNDS=3, QUICK=1"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Barnabas needs Python 3.11 or later; set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The package is installed editable, its kernels built in place (and rebuilt when they change);
+# without a compiler the same sources run interpreted.
+KERNELS := $(wildcard src/barnabas/record/kernels*.py)
+
+$(VENV)/.installed: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.installed ## the package in .venv, kernels compiled if a compiler is there
+
+run: $(VENV)/.installed ## a broker on localhost:9092, its data in barnabas-data
+	$(BIN)/barnabas up --port $(PORT) --data $(DATA)
+
+peers: ## fetch the other projects that tests and benchmarks talk to
+	@scripts/fetch-peers
+
+lint: $(VENV)/.installed-dev ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint peers ## everything: lint, then all tests (TESTS=tests/log for a part)
+	$(BIN)/python -m pytest $(TESTS)
+
+bench: $(VENV)/.installed-dev peers ## Barnabas and Apache Kafka side by side (ROUNDS=3, QUICK=1)
+	$(BIN)/python -m bench --rounds $(ROUNDS) $(if $(QUICK),--quick)
+
+clean: ## remove what was built; keeps .peers and barnabas-data
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find src -name '*.so' -delete -o -name '*.c' -delete
+	find . -name __pycache__ -type d -not -path './.peers/*' -prune -exec rm -rf {} +
