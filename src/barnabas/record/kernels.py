@@ -1,0 +1,637 @@
+"""What is done once a record, in a form that Cython compiles and Python can also just run.
+
+This one source is both versions: the annotations that say `cython.…` become C types when `setup.py`
+compiles the file, and mean nothing when it did not. `COMPILED` says which one is running.
+
+The unit of work is the body of one batch: the bytes after the 61-byte header, decompressed. It is
+
+    record  = length:varint attributes:int8 timestamp_delta:varlong offset_delta:varint
+              key_length:varint key value_length:varint value header_count:varint header*
+    header  = key_length:varint key value_length:varint value
+
+with zigzag varints of at most five bytes (ten for a varlong), and a negative length for null.
+
+Invariants that every function here keeps: no byte outside `[start, end)` is read; nothing is allocated
+from a number in the data before that number was compared with the bytes that are left; whatever is
+wrong is an `InvalidRecords`, never another exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from barnabas.record.errors import InvalidRecords
+
+try:
+    import cython
+except ImportError:  # not a runtime dependency
+    from barnabas.record import uncompiled as cython  # type: ignore[no-redef]
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
+        Py_buffer,
+        PyBUF_SIMPLE,
+        PyBuffer_Release,
+        PyObject_GetBuffer,
+    )
+    from cython.cimports.cpython.bytearray import (  # type: ignore[import-not-found]
+        PyByteArray_AS_STRING,
+        PyByteArray_Resize,
+    )
+    from cython.cimports.cpython.bytes import (  # type: ignore[import-not-found]
+        PyBytes_AS_STRING,
+        PyBytes_FromStringAndSize,
+    )
+    from cython.cimports.libc.string import memcpy  # type: ignore[import-not-found]
+
+COMPILED: bool = cython.compiled
+
+BATCH_OVERHEAD = 61
+_SMALLEST_RECORD = 7
+_MAX_BODY = 0x7FFFFFFF
+
+Headers = Iterable[tuple[str, bytes | None]]
+RecordTuple = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _wrapping_add(left: cython.longlong, right: cython.longlong) -> cython.longlong:
+    """Adds as a 64-bit machine does; timestamps from the wire may pass the end of the range."""
+    if cython.compiled:
+        return cython.cast(
+            cython.longlong,
+            cython.cast(cython.ulonglong, left) + cython.cast(cython.ulonglong, right),
+        )
+    total = left + right
+    if -0x8000000000000000 <= total <= 0x7FFFFFFFFFFFFFFF:
+        return total
+    return ((total + 0x8000000000000000) & 0xFFFFFFFFFFFFFFFF) - 0x8000000000000000
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _read_varint(
+    p: cython.p_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """A zigzag varint of at most five bytes and the position after it, or position -1."""
+    byte: cython.ulonglong
+    value: cython.ulonglong
+    shift: cython.int
+    if position >= end:
+        return 0, -1
+    byte = p[position]
+    position += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position
+    value = byte & 0x7F
+    shift = 7
+    while shift < 35:
+        if position >= end:
+            return 0, -1
+        byte = p[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+    return 0, -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _read_varlong(
+    p: cython.p_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[cython.longlong, cython.Py_ssize_t]:
+    """A zigzag varint of at most ten bytes and the position after it, or position -1."""
+    byte: cython.ulonglong
+    value: cython.ulonglong = 0
+    shift: cython.int = 0
+    while shift < 70:
+        if position >= end:
+            return 0, -1
+        byte = p[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFFFFFFFFFF
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+    return 0, -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _varint_size(value: cython.longlong) -> cython.int:
+    """How many bytes `_write_varint` takes."""
+    left: cython.ulonglong
+    size: cython.int = 1
+    if -64 <= value < 64:
+        return 1
+    left = (value << 1) ^ (value >> 63)
+    left >>= 7
+    while left != 0:
+        size += 1
+        left >>= 7
+    return size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _write_varint(
+    p: cython.p_uchar, position: cython.Py_ssize_t, value: cython.longlong
+) -> cython.Py_ssize_t:
+    """Writes a zigzag varint of any size; gives the position after it."""
+    left: cython.ulonglong
+    left = (value << 1) ^ (value >> 63)
+    while left > 0x7F:
+        p[position] = (left & 0x7F) | 0x80
+        position += 1
+        left >>= 7
+    p[position] = left
+    return position + 1
+
+
+@cython.final
+@cython.cclass
+class _Cursor:
+    """Walks the records of one body. After `next_record` the fields describe that record; the caller
+    then walks its headers with `next_header`, or calls `skip_headers`."""
+
+    data: object
+    p: cython.p_uchar
+    position: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    record_start: cython.Py_ssize_t
+    record_end: cython.Py_ssize_t
+    timestamp_delta: cython.longlong
+    offset_delta: cython.longlong
+    key_start: cython.Py_ssize_t
+    key_length: cython.Py_ssize_t
+    value_start: cython.Py_ssize_t
+    value_length: cython.Py_ssize_t
+    header_count: cython.Py_ssize_t
+    if cython.compiled:
+        view: Py_buffer
+
+    def __init__(
+        self,
+        data: Any,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        count: cython.longlong,
+    ) -> None:
+        length: cython.Py_ssize_t
+        if cython.compiled:
+            PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
+            self.p = cython.cast(cython.p_uchar, self.view.buf)
+            length = self.view.len
+        else:
+            self.p = memoryview(data)
+            length = len(self.p)
+        self.data = data
+        if start < 0 or end > length or start > end:
+            raise ValueError(f"no range [{start}, {end}) in {length} bytes")
+        if count < 0:
+            raise InvalidRecords(f"found invalid record count {count}")
+        if count > (end - start) // _SMALLEST_RECORD:
+            raise InvalidRecords(f"incorrect declared record count {count} in {end - start} bytes")
+        self.position = start
+        self.end = end
+        self.index = 0
+
+    if cython.compiled:
+
+        def __dealloc__(self) -> None:
+            PyBuffer_Release(cython.address(self.view))
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def invalid(self, what: str) -> cython.int:
+        raise InvalidRecords(f"record {self.index}: {what}")
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def next_record(self) -> cython.int:
+        p: cython.p_uchar = self.p
+        number: cython.longlong
+        position: cython.Py_ssize_t
+        record_end: cython.Py_ssize_t
+        number, position = _read_varint(p, self.position, self.end)
+        if position < 0:
+            return self.invalid("no valid length")
+        if number < 0 or number > self.end - position:
+            return self.invalid(f"length {number} in {self.end - position} bytes")
+        self.record_start = self.position
+        record_end = position + number
+        self.record_end = record_end
+        position += 1  # attributes, unused
+        self.timestamp_delta, position = _read_varlong(p, position, record_end)
+        if position < 0:
+            return self.invalid("no valid timestamp")
+        self.offset_delta, position = _read_varint(p, position, record_end)
+        if position < 0:
+            return self.invalid("no valid offset")
+        number, position = _read_varint(p, position, record_end)
+        if position < 0 or number > record_end - position:
+            return self.invalid("no valid key length")
+        self.key_start = position
+        self.key_length = number
+        if number > 0:
+            position += number
+        number, position = _read_varint(p, position, record_end)
+        if position < 0 or number > record_end - position:
+            return self.invalid("no valid value length")
+        self.value_start = position
+        self.value_length = number
+        if number > 0:
+            position += number
+        number, position = _read_varint(p, position, record_end)
+        if position < 0 or number < 0 or number > (record_end - position) // 2:
+            return self.invalid("no valid header count")
+        self.header_count = number
+        self.position = position
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def next_header(self) -> cython.int:
+        """Leaves the header's key and value where the record's were."""
+        number: cython.longlong
+        position: cython.Py_ssize_t
+        record_end: cython.Py_ssize_t = self.record_end
+        number, position = _read_varint(self.p, self.position, record_end)
+        if position < 0 or number < 0 or number > record_end - position:
+            return self.invalid("no valid header key length")
+        self.key_start = position
+        self.key_length = number
+        position += number
+        number, position = _read_varint(self.p, position, record_end)
+        if position < 0 or number > record_end - position:
+            return self.invalid("no valid header value length")
+        self.value_start = position
+        self.value_length = number
+        if number > 0:
+            position += number
+        self.position = position
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def end_record(self) -> cython.int:
+        if self.position != self.record_end:
+            return self.invalid("its length is not that of its fields")
+        self.index += 1
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def skip_headers(self) -> cython.int:
+        left: cython.Py_ssize_t = self.header_count
+        while left > 0:
+            self.next_header()
+            left -= 1
+        return self.end_record()
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def end_batch(self) -> cython.int:
+        if self.position != self.end:
+            raise InvalidRecords(f"{self.end - self.position} bytes after the last record")
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    def slice(self, start: cython.Py_ssize_t, length: cython.Py_ssize_t) -> object:
+        if length < 0:
+            return None
+        if cython.compiled:
+            return PyBytes_FromStringAndSize(
+                cython.cast(cython.p_char, self.p) + start,  # type: ignore[attr-defined]
+                length,
+            )
+        return bytes(self.p[start : start + length])
+
+    @cython.cfunc
+    def headers(self) -> list:  # type: ignore[type-arg]
+        found: list = []  # type: ignore[type-arg]
+        left: cython.Py_ssize_t = self.header_count
+        while left > 0:
+            self.next_header()
+            key: bytes = self.slice(self.key_start, self.key_length)
+            value = self.slice(self.value_start, self.value_length)
+            found.append((key.decode("utf-8", "surrogateescape"), value))
+            left -= 1
+        return found
+
+
+def scan_records(
+    data: Any,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    base_timestamp: cython.longlong,
+    lowest_timestamp: cython.longlong,
+    highest_timestamp: cython.longlong,
+    keys_required: cython.bint,
+) -> tuple[int, int, bool, list[tuple[int, bool, int]] | None]:
+    """Checks every record of a body.
+
+    Gives the largest timestamp (-1 when there is none), the index of the first record that has it (-1),
+    whether the offset deltas are 0, 1, 2…, and the records that are well formed but not allowed, or None:
+    `(index, key_is_missing, timestamp)`, where the timestamp is outside the range if the key is not
+    missing. A timestamp of -1 means "none" and is always allowed.
+    """
+    cursor: _Cursor = _Cursor(data, start, end, count)
+    timestamp: cython.longlong
+    max_timestamp: cython.longlong = -1
+    max_index: cython.longlong = -1
+    contiguous: cython.bint = True
+    index: cython.longlong = 0
+    refused: list[tuple[int, bool, int]] | None = None
+    while index < count:
+        cursor.next_record()
+        timestamp = _wrapping_add(base_timestamp, cursor.timestamp_delta)
+        if cursor.offset_delta != index:
+            contiguous = False
+        if keys_required and cursor.key_length < 0:
+            if refused is None:
+                refused = []
+            refused.append((index, True, timestamp))
+        elif timestamp != -1 and not lowest_timestamp <= timestamp <= highest_timestamp:
+            if refused is None:
+                refused = []
+            refused.append((index, False, timestamp))
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+            max_index = index
+        cursor.skip_headers()
+        index += 1
+    cursor.end_batch()
+    return max_timestamp, max_index, contiguous, refused
+
+
+def decode_records(
+    data: Any,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    log_append_time_ms: cython.longlong = -1,
+) -> list[RecordTuple]:
+    """The records of a body as tuples `(offset, timestamp, key, value, headers)`.
+
+    A `log_append_time_ms` that is not -1 takes the place of every record's own timestamp.
+    """
+    cursor: _Cursor = _Cursor(data, start, end, count)
+    found: list = []  # type: ignore[type-arg]
+    index: cython.longlong = 0
+    while index < count:
+        cursor.next_record()
+        offset = _wrapping_add(base_offset, cursor.offset_delta)
+        timestamp = log_append_time_ms
+        if timestamp == -1:
+            timestamp = _wrapping_add(base_timestamp, cursor.timestamp_delta)
+        key = cursor.slice(cursor.key_start, cursor.key_length)
+        value = cursor.slice(cursor.value_start, cursor.value_length)
+        headers: list = cursor.headers()  # type: ignore[type-arg]
+        cursor.end_record()
+        found.append((offset, timestamp, key, value, headers))
+        index += 1
+    cursor.end_batch()
+    return found
+
+
+def record_spans(
+    data: Any, start: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong
+) -> list[tuple[int, int, int, int, bytes | None, bool]]:
+    """Where each record of a body lies, for those who keep or drop records without taking them apart:
+    `(start, end, offset_delta, timestamp_delta, key, has_value)`."""
+    cursor: _Cursor = _Cursor(data, start, end, count)
+    found: list = []  # type: ignore[type-arg]
+    index: cython.longlong = 0
+    while index < count:
+        cursor.next_record()
+        key = cursor.slice(cursor.key_start, cursor.key_length)
+        has_value: cython.bint = cursor.value_length >= 0
+        cursor.skip_headers()
+        found.append(
+            (
+                cursor.record_start,
+                cursor.record_end,
+                cursor.offset_delta,
+                cursor.timestamp_delta,
+                key,
+                has_value,
+            )
+        )
+        index += 1
+    cursor.end_batch()
+    return found
+
+
+@cython.final
+@cython.cclass
+class RecordsBuilder:
+    """Appends records to the body of a batch that has room for its header in front.
+
+    Offsets count from 0 unless given. The first record's timestamp is the base of all others, unless a
+    base was given. `size_in_bytes` is that of the whole uncompressed batch so far.
+    """
+
+    _buffer: bytearray
+    _capacity: cython.Py_ssize_t
+    _size: cython.Py_ssize_t
+    _count: cython.longlong
+    _base_known: cython.bint
+    _base_timestamp: cython.longlong
+    _max_timestamp: cython.longlong
+    _last_offset_delta: cython.longlong
+
+    def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None:
+        self._capacity = max(capacity, BATCH_OVERHEAD)
+        self._buffer = bytearray(self._capacity)
+        self._size = BATCH_OVERHEAD
+        self._count = 0
+        self._base_known = base_timestamp is not None
+        self._base_timestamp = -1 if base_timestamp is None else base_timestamp
+        self._max_timestamp = -1
+        self._last_offset_delta = -1
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self._size
+
+    @property
+    def record_count(self) -> int:
+        return self._count
+
+    @property
+    def base_timestamp(self) -> int:
+        return self._base_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        return self._max_timestamp
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self._last_offset_delta
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _grow(self, needed: cython.Py_ssize_t) -> cython.int:
+        if needed > _MAX_BODY:
+            raise ValueError(f"a batch cannot have {needed} bytes")
+        capacity: cython.Py_ssize_t = max(self._capacity * 2, needed)
+        if cython.compiled:
+            PyByteArray_Resize(self._buffer, capacity)
+        else:
+            self._buffer.extend(bytes(capacity - self._capacity))
+        self._capacity = capacity
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def _put(self, position: cython.Py_ssize_t, data: object, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """A length and its bytes. There must be room."""
+        p: cython.p_uchar
+        if cython.compiled:
+            p = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self._buffer))
+        else:
+            p = self._buffer
+        if data is None:
+            p[position] = 1  # -1 in zigzag
+            return position + 1
+        position = _write_varint(p, position, length)
+        if cython.compiled:
+            if type(data) is bytes:
+                memcpy(p + position, PyBytes_AS_STRING(data), length)
+            else:
+                view = cython.declare(Py_buffer)
+                PyObject_GetBuffer(data, cython.address(view), PyBUF_SIMPLE)
+                if view.len != length:
+                    PyBuffer_Release(cython.address(view))
+                    raise ValueError("keys and values must be buffers of bytes")
+                memcpy(p + position, view.buf, length)
+                PyBuffer_Release(cython.address(view))
+        else:
+            if memoryview(data).nbytes != length:
+                raise ValueError("keys and values must be buffers of bytes")
+            self._buffer[position : position + length] = data
+        return position + length
+
+    def append(
+        self,
+        timestamp_ms: cython.longlong,
+        key: Any,
+        value: Any,
+        headers: Any = (),
+        offset_delta: cython.longlong = -1,
+    ) -> int:
+        """Appends one record; gives the size of the batch after it, `size_in_bytes`."""
+        return self._append(timestamp_ms, key, value, headers, offset_delta)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def _append(
+        self,
+        timestamp_ms: cython.longlong,
+        key: object,
+        value: object,
+        headers: object,
+        offset_delta: cython.longlong,
+    ) -> cython.Py_ssize_t:
+        p: cython.p_uchar
+        key_length: cython.Py_ssize_t = -1
+        value_length: cython.Py_ssize_t = -1
+        body: cython.longlong
+        position: cython.Py_ssize_t
+        needed: cython.Py_ssize_t
+        timestamp_delta: cython.longlong
+        encoded: list | None = None  # type: ignore[type-arg]
+        if offset_delta < 0:
+            offset_delta = self._last_offset_delta + 1
+        elif offset_delta <= self._last_offset_delta or offset_delta > 0x7FFFFFFF:
+            raise ValueError(f"offset delta {offset_delta} after {self._last_offset_delta}")
+        if not self._base_known:
+            self._base_timestamp = timestamp_ms
+            self._base_known = True
+        timestamp_delta = _wrapping_add(timestamp_ms, -self._base_timestamp)
+
+        body = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
+        if key is None:
+            body += 1
+        else:
+            key_length = len(key)
+            body += _varint_size(key_length) + key_length
+        if value is None:
+            body += 1
+        else:
+            value_length = len(value)
+            body += _varint_size(value_length) + value_length
+        if headers:
+            encoded = []
+            for name, content in headers:
+                name_bytes: bytes = name.encode("utf-8", "surrogateescape")
+                encoded.append((name_bytes, content))
+                body += _varint_size(len(name_bytes)) + len(name_bytes)
+                body += 1 if content is None else _varint_size(len(content)) + len(content)
+            body += _varint_size(len(encoded))
+        else:
+            body += 1
+
+        position = self._size
+        needed = position + _varint_size(body) + body
+        if needed > self._capacity:
+            self._grow(needed)
+        if cython.compiled:
+            p = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self._buffer))
+        else:
+            p = self._buffer
+        position = _write_varint(p, position, body)
+        p[position] = 0
+        position = _write_varint(p, position + 1, timestamp_delta)
+        position = _write_varint(p, position, offset_delta)
+        position = self._put(position, key, key_length)
+        position = self._put(position, value, value_length)
+        if encoded is None:
+            p[position] = 0
+        else:
+            position = _write_varint(p, position, len(encoded))
+            for name_bytes, content in encoded:
+                position = self._put(position, name_bytes, len(name_bytes))
+                position = self._put(position, content, -1 if content is None else len(content))
+
+        self._size = needed
+        self._count += 1
+        self._last_offset_delta = offset_delta
+        if timestamp_ms > self._max_timestamp:
+            self._max_timestamp = timestamp_ms
+        return needed
+
+    def extend(self, records: Any) -> int:
+        """Appends records `(timestamp_ms, key, value, headers)`; gives the size of the batch after them."""
+        for timestamp_ms, key, value, headers in records:
+            self._append(timestamp_ms, key, value, headers, -1)
+        return self._size
+
+    def finish(self) -> bytearray:
+        """The batch, its first 61 bytes still zero. The builder is empty afterwards."""
+        buffer = self._buffer
+        del buffer[self._size :]
+        self.__init__()  # type: ignore[misc]
+        return buffer
