@@ -6,6 +6,7 @@ An ``api/<name>.py`` declares ``KEY``, ``VERSIONS`` (inclusive pair) and
 * a response: it is answered at once;
 * ``DEFERRED``: the handler keeps ``context`` and calls ``context.respond(response)`` later, once;
 * ``NO_RESPONSE``: nothing is sent (Produce with ``acks=0``);
+* ``DISCONNECT``: the connection is closed, the only way to tell a failure when no response is due;
 * ``handle`` may be a coroutine function: the request becomes a task (cold requests only).
 
 A module may also define ``error_response(request, code, version) -> response``, which the pipeline
@@ -22,7 +23,11 @@ class Outcome(Enum):
 
     DEFERRED = "deferred"
     NO_RESPONSE = "no response"
+    DISCONNECT = "disconnect"
 
 
 DEFERRED: Final = Outcome.DEFERRED
 NO_RESPONSE: Final = Outcome.NO_RESPONSE
+DISCONNECT: Final = Outcome.DISCONNECT
+
+Answer = object

@@ -1,0 +1,30 @@
+"""DescribeQuorum (55): leader, epoch, voters and observers of the metadata log (KIP-595)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.api.types import Context, Node
+
+KEY = ApiKey.DESCRIBE_QUORUM
+VERSIONS = (0, 2)
+
+
+async def handle(
+    node: Node, context: Context, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    return await node.controller.describe_quorum(request)
+
+
+def error_response(
+    request: DescribeQuorumRequest, code: ErrorCode, version: int
+) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=code, error_message=code.message)

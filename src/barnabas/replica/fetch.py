@@ -1,0 +1,167 @@
+"""Reading for a Fetch: now if there is enough, else when there is.
+
+A fetch that finds fewer than `min_bytes` waits in the purgatory until an append, a leadership change
+or a deletion touches one of its partitions, or `max_wait_ms` is over. While it waits it keeps, for each
+partition, the bound it last saw and the bytes below it, so that a wake-up looks only at partitions that
+moved. When it completes it reads everything once more, since what it saw first may be old by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.delayed.purgatory import DelayedOperation
+from barnabas.wire.errors import ApiError, ErrorCode
+from barnabas.wire.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
+
+if TYPE_CHECKING:
+    from barnabas.replica.fetch_session import FetchTarget
+    from barnabas.replica.manager import ReplicaManager
+    from barnabas.replica.partition import Partition
+
+READ_COMMITTED = 1
+
+Results = list[tuple["FetchTarget", PartitionData]]
+
+
+class Fetch(DelayedOperation):
+    __slots__ = ("_done", "_seen", "max_bytes", "min_bytes", "read_committed", "replicas", "targets")
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        targets: list[FetchTarget],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation_level: int,
+        done: Callable[[Results], None],
+    ) -> None:
+        super().__init__(max_wait_ms)
+        self.replicas = replicas
+        self.targets = targets
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.read_committed = isolation_level == READ_COMMITTED
+        self._done = done
+        self._seen: list[list[int]] = []
+
+    def read(self) -> tuple[Results, int, bool]:
+        """Read every target: results, their bytes, and whether one of them cannot wait."""
+        results: Results = []
+        left = self.max_bytes
+        total = 0
+        urgent = False
+        read_one = self.read_one
+        for target in self.targets:
+            data = read_one(target, left, total == 0)
+            if data.error_code or data.diverging_epoch.epoch >= 0:
+                urgent = True
+            size = len(data.records)  # type: ignore[arg-type]
+            total += size
+            left = left - size if left > size else 0
+            results.append((target, data))
+        return results, total, urgent
+
+    def read_one(self, target: FetchTarget, left: int, at_least_one: bool) -> PartitionData:
+        try:
+            partition = self.replicas.partition_of(target.topic, target.topic_id, target.index)
+            log = partition.leader_log(target.leader_epoch)
+            if target.last_fetched_epoch >= 0:
+                diverging = _divergence(partition, target)
+                if diverging is not None:
+                    return PartitionData(
+                        partition_index=target.index,
+                        high_watermark=log.high_watermark,
+                        last_stable_offset=log.last_stable_offset,
+                        log_start_offset=log.log_start_offset,
+                        diverging_epoch=diverging,
+                        records=b"",
+                    )
+            limit = target.max_bytes if target.max_bytes < left else left
+            bound = log.last_stable_offset if self.read_committed else log.high_watermark
+            result = log.read(
+                target.fetch_offset,
+                limit if limit > 0 else 0,
+                bound,
+                at_least_one,
+                with_aborted=self.read_committed,
+            )
+            aborted = None
+            if self.read_committed:
+                aborted = [
+                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    for entry in result.aborted_transactions
+                ]
+            return PartitionData(
+                partition_index=target.index,
+                high_watermark=log.high_watermark,
+                last_stable_offset=log.last_stable_offset,
+                log_start_offset=log.log_start_offset,
+                aborted_transactions=aborted,
+                records=result.records,
+            )
+        except ApiError as error:
+            return self._refused(target, error.code)
+        except OSError as error:
+            self.replicas.log_failed(target.topic, target.index, error)
+            return self._refused(target, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _refused(self, target: FetchTarget, code: ErrorCode) -> PartitionData:
+        data = PartitionData(
+            partition_index=target.index,
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=[] if self.read_committed else None,
+            records=b"",
+        )
+        if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            partition = self.replicas.find(target.topic, target.index)
+            if partition is not None:
+                data.current_leader.leader_id = partition.leader_id
+                data.current_leader.leader_epoch = partition.leader_epoch
+        return data
+
+    def watch(self, results: Results) -> list[tuple[str, int]]:
+        """Remember what the first read saw; gives the keys to watch."""
+        keys: list[tuple[str, int]] = []
+        for target, data in results:
+            bound = data.last_stable_offset if self.read_committed else data.high_watermark
+            self._seen.append([bound, len(data.records)])  # type: ignore[arg-type]
+            keys.append((target.topic or "", target.index))
+        return keys
+
+    def try_complete(self) -> bool:
+        total = 0
+        for target, seen in zip(self.targets, self._seen, strict=True):
+            partition = self.replicas.find(target.topic, target.index)
+            if partition is None or partition.log is None or not partition.is_leader:
+                return self.force_complete()
+            if target.leader_epoch >= 0 and target.leader_epoch != partition.leader_epoch:
+                return self.force_complete()
+            log = partition.log
+            bound = log.last_stable_offset if self.read_committed else log.high_watermark
+            if bound != seen[0]:
+                if target.fetch_offset < log.log_start_offset or bound < target.fetch_offset:
+                    return self.force_complete()
+                if bound > target.fetch_offset and self.min_bytes <= 1:
+                    return self.force_complete()
+                seen[0] = bound
+                seen[1] = len(self.read_one(target, target.max_bytes, True).records)  # type: ignore[arg-type]
+            total += seen[1]
+        return total >= self.min_bytes and self.force_complete()
+
+    def on_complete(self) -> None:
+        self._done(self.read()[0])
+
+
+def _divergence(partition: Partition, target: FetchTarget) -> EpochEndOffset | None:
+    """Where the reader's history and ours part ways, if they do (KIP-595)."""
+    epoch, end_offset = partition.online_log().epoch_end_offset(target.last_fetched_epoch)
+    if end_offset < 0 or epoch < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
