@@ -1,15 +1,15 @@
 // kafkajs behind JSON lines: one request a line in, one answer a line out (tests/peers/kafkajs.py).
-// Bytes are base64. Snappy, lz4 and zstd are not part of kafkajs; pure JavaScript packages fill in.
+// Bytes are base64. Snappy, lz4 and zstd are not part of kafkajs; other packages fill in.
 'use strict';
 const readline = require('readline');
 const { Kafka, logLevel, CompressionTypes, CompressionCodecs, Partitioners } = require('kafkajs');
 
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
 CompressionCodecs[CompressionTypes.LZ4] = () => {
-  const lz4 = require('lz4js');
+  const lz4 = require('lz4-napi');
   return {
-    compress: async (encoder) => Buffer.from(lz4.compress(encoder.buffer)),
-    decompress: async (buffer) => Buffer.from(lz4.decompress(buffer)),
+    compress: async (encoder) => lz4.compressFrame(encoder.buffer),
+    decompress: async (buffer) => lz4.decompressFrame(buffer),
   };
 };
 CompressionCodecs[CompressionTypes.ZSTD] = () => {
@@ -38,7 +38,9 @@ async function produce(request) {
   try {
     const messages = request.records.map((record) => {
       const headers = {};
-      for (const [key, value] of record.headers ?? []) headers[key] = bytes(value);
+      for (const [key, value] of record.headers ?? []) {
+        headers[key] = [...(headers[key] ?? []), bytes(value)];
+      }
       return {
         partition: record.partition ?? undefined, key: bytes(record.key),
         value: bytes(record.value), headers,
@@ -68,7 +70,7 @@ const members = new Map();
 async function memberStart(request) {
   const consumer = client(request).consumer({
     groupId: request.group, sessionTimeout: request.session_timeout_ms ?? 10000,
-    heartbeatInterval: 500, rebalanceTimeout: 10000,
+    heartbeatInterval: 500, rebalanceTimeout: 10000, maxWaitTimeInMs: 200,
   });
   const member = { consumer, assigned: [], records: [], rebalances: 0, failure: null };
   members.set(request.member, member);
