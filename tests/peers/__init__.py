@@ -1,1 +1,1 @@
-"""Real peers on a real port: other projects' clients, tools and broker. `make peers` fetches them."""
+"""Real peers on a real port: other projects' clients, tools and broker (`make peers`)."""

@@ -240,7 +240,7 @@ class KafkaPython(Client):
 
 
 class Kcat(Client):
-    """kcat reads lines: one run writes one partition, and its headers go to all records of a run."""
+    """One run writes one partition, and its headers go to all records of the run."""
 
     name = "kcat"
     sets_timestamps = False

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[systems.System]:
-    """The system under test that all tests share; whoever stops a broker starts one of their own."""
+    """The system under test, shared: whoever stops a broker starts one of their own."""
     if (reason := systems.missing()) is not None:
         pytest.skip(reason)
     system = systems.start_system(tmp_path_factory.mktemp("shared-broker"))

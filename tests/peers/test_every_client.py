@@ -142,4 +142,4 @@ def test_big_messages(client: str, bootstrap: str, name: str) -> None:
     values = [bytes([i]) * (3_000_000 + i) for i in range(3)]
     CLIENTS[client].produce(bootstrap, name, [Record(0, None, value) for value in values])
     found = CLIENTS[client].consume(bootstrap, name, len(values))
-    assert [record.value == value for record, value in zip(found, values, strict=True)] == [True] * 3
+    assert [hash(record.value) for record in found] == [hash(value) for value in values]
