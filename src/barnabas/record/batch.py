@@ -17,8 +17,9 @@
     57      record_count            int32
     61      records, compressed as one piece
 
-Base offset and leader epoch stand before the checksum's range, so a leader sets them without computing
-it anew. Formats 0 and 1 keep their magic byte at the same place, which is how they are recognised.
+Base offset and leader epoch stand before the checksum's range, so a leader sets them without
+computing it anew. Formats 0 and 1 keep their magic byte at the same place, which is how they are
+recognised.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class BatchHeader:
         "size_in_bytes",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - in the order of the bytes
         self,
         base_offset: int,
         size_in_bytes: int,
@@ -179,8 +180,9 @@ class BatchHeader:
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`. Only the header must be there, not the records after it.
 
-    Raises `TruncatedBatch` if the buffer ends before the header does, `UnsupportedMagic` for formats 0
-    and 1, `CorruptBatch` for a size or a magic that no batch has. The checksum is not computed.
+    Raises `TruncatedBatch` if the buffer ends before the header does, `UnsupportedMagic` for
+    formats 0 and 1, `CorruptBatch` for a size or a magic that no batch has. The checksum is not
+    computed.
     """
     try:
         header = BatchHeader(*HEADER.unpack_from(buffer, position))
@@ -195,7 +197,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def _refuse_short_header(buffer: Buffer, position: int) -> None:
     available = len(buffer) - position
-    if 0 <= position and LOG_OVERHEAD < _FRAME.size <= available < BATCH_OVERHEAD:
+    if position >= 0 and _FRAME.size <= available < BATCH_OVERHEAD:
         _base_offset, length, _epoch, magic = _FRAME.unpack_from(buffer, position)
         _check_frame(length + LOG_OVERHEAD, magic)
     if 0 <= available < BATCH_OVERHEAD:
@@ -218,8 +220,8 @@ def iterate_batches(
 ) -> Iterator[tuple[BatchHeader, int, int]]:
     """Each batch's header, and where the batch starts and ends in the buffer.
 
-    A buffer that ends inside a batch raises `TruncatedBatch`, or simply ends with `partial_tail`, as
-    what Fetch answers with may. Checksums are not computed.
+    A buffer that ends inside a batch raises `TruncatedBatch`, or simply ends with `partial_tail`,
+    as what Fetch answers with may. Checksums are not computed.
     """
     length = len(buffer)
     while position < length:
@@ -247,8 +249,6 @@ def compute_crc(buffer: Buffer, start: int, end: int) -> int:
 
 def verify_crc(buffer: Buffer, header: BatchHeader, start: int) -> None:
     """Raises `CorruptBatch` unless the batch at `start` has the checksum its header says."""
-    computed = crc32c(
-        memoryview(buffer)[start + ATTRIBUTES_OFFSET : start + header.size_in_bytes]
-    )
+    computed = crc32c(memoryview(buffer)[start + ATTRIBUTES_OFFSET : start + header.size_in_bytes])
     if computed != header.crc:
         raise CorruptBatch(f"stored crc = {header.crc}, computed crc = {computed}")

@@ -1,8 +1,9 @@
 """Writing record batches.
 
-`build_batch` is for everyone who has records and wants one batch: the clients, the coordinators, the
-metadata log, the cleaner. `seal_batch` is the step below it: it takes a body that `RecordsBuilder` or a
-copy of raw records made, compresses it, and writes header and checksum around it.
+`build_batch` is for everyone who has records and wants one batch: the clients, the coordinators,
+the metadata log, the cleaner. `seal_batch` is the step below it: it takes a body that
+`RecordsBuilder` or a copy of raw records made, compresses it, and writes header and checksum
+around it.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ def build_batch(
 ) -> bytearray:
     """One batch of `records`, each `(timestamp_ms, key, value, headers)`.
 
-    `offsets` gives each record's own offset where they have gaps, as after compaction, and `last_offset`
-    keeps a batch's range when its last records are gone; a batch may then have no records at all.
-    With `LOG_APPEND_TIME` the batch's largest timestamp is `log_append_time_ms`, which readers give to
-    every record.
+    `offsets` gives each record's own offset where they have gaps, as after compaction, and
+    `last_offset` keeps a batch's range when its last records are gone; a batch may then have no
+    records at all. With `LOG_APPEND_TIME` the batch's largest timestamp is `log_append_time_ms`,
+    which readers give to every record.
     """
     builder = RecordsBuilder(delete_horizon_ms)
     if offsets is None:
@@ -137,7 +138,7 @@ def seal_batch(
     codec: int = Codec.NONE,
     level: int | None = None,
 ) -> bytearray:
-    """Compresses what follows the first 61 bytes and writes the header into them; `batch` is used up."""
+    """Compresses what follows the first 61 bytes and writes the header into them, in place."""
     if codec != Codec.NONE:
         with memoryview(batch) as whole:
             body = compress(codec, whole[BATCH_OVERHEAD:], level)

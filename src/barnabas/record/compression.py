@@ -1,12 +1,14 @@
 """The codecs of record batches, with bounded decompression.
 
-A batch's size says nothing about what it decompresses to, so the caller sets a limit and the output
-buffer grows in steps toward it: a bomb costs at most the limit, and time in proportion. Where a format
-tells its size in advance (a hint from the peer, never trusted beyond the limit) the first step fits.
+A batch's size says nothing about what it decompresses to, so the caller sets a limit and the
+output buffer grows in steps toward it: a bomb costs at most the limit, and time in proportion.
+Where a format tells its size in advance (a hint from the peer, never trusted beyond the limit) the
+first step fits.
 
-What is written is what Apache Kafka's Java clients can read: snappy in xerial framing, lz4 as frames of
-independent blocks. What is read is what Apache Kafka reads: snappy in xerial framing or one raw block
-(librdkafka writes that), lz4 frames of independent blocks, concatenated gzip members and zstd frames.
+What is written is what Apache Kafka's Java clients can read: snappy in xerial framing, lz4 as
+frames of independent blocks. What is read is what Apache Kafka reads: snappy in xerial framing or
+as one raw block (librdkafka writes that), lz4 frames of independent blocks, concatenated gzip
+members and zstd frames.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Codec(IntEnum):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` as one compressed piece. `level` is that of `compression.<codec>.level`; None is default."""
+    """`data` as one compressed piece. `level` is `compression.<codec>.level`, None its default."""
     if codec == Codec.NONE:
         return data
     if codec == Codec.SNAPPY:

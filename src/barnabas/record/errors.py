@@ -1,12 +1,16 @@
 """What can be wrong with record bytes.
 
 Two families, because Kafka answers them differently: a batch whose frame or checksum is wrong is
-*corrupt* (the bytes were damaged on the way, sending them again may help), a batch that is intact but
-says something impossible is *invalid* (sending it again cannot help). Readers raise these; only
-`validate.py` turns them into an answer to a peer.
+*corrupt* (the bytes were damaged on the way, sending them again may help), a batch that is intact
+but says something impossible is *invalid* (sending it again cannot help). Readers raise these;
+`validate.py` turns them into `RecordsRefused`, the answer to a peer.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barnabas.wire.errors import ApiError, ErrorCode
 
 
 class BadRecords(Exception):
@@ -22,7 +26,7 @@ class TruncatedBatch(CorruptBatch):
 
 
 class UnsupportedMagic(BadRecords):
-    """A message set of format 0 or 1, from before Apache Kafka 0.11. It is recognised, never read."""
+    """A message set of format 0 or 1, from before Apache Kafka 0.11: recognised, never read."""
 
     def __init__(self, magic: int) -> None:
         super().__init__(f"message format {magic} is not supported, only record batches of magic 2")
@@ -43,3 +47,16 @@ class DecompressedTooLarge(InvalidRecords):
     def __init__(self, limit: int) -> None:
         super().__init__(f"the records decompress to more than {limit} bytes")
         self.limit = limit
+
+
+class RecordsRefused(ApiError):
+    """A leader does not append these records. `record_errors` names single ones: (index, why)."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str | None = None,
+        record_errors: Sequence[tuple[int, str]] = (),
+    ) -> None:
+        super().__init__(code, message)
+        self.record_errors = list(record_errors)

@@ -11,9 +11,9 @@ The unit of work is the body of one batch: the bytes after the 61-byte header, d
 
 with zigzag varints of at most five bytes (ten for a varlong), and a negative length for null.
 
-Invariants that every function here keeps: no byte outside `[start, end)` is read; nothing is allocated
-from a number in the data before that number was compared with the bytes that are left; whatever is
-wrong is an `InvalidRecords`, never another exception.
+Invariants that every function here keeps: no byte outside `[start, end)` is read; nothing is
+allocated from a number in the data before that number was compared with the bytes that are left;
+whatever is wrong with the data is an `InvalidRecords`, never another exception.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ if cython.compiled:
 COMPILED: bool = cython.compiled
 
 BATCH_OVERHEAD = 61
+MAX_REFUSED = 1000
 _SMALLEST_RECORD = 7
 _MAX_BODY = 0x7FFFFFFF
 
@@ -161,8 +162,8 @@ def _write_varint(
 @cython.final
 @cython.cclass
 class _Cursor:
-    """Walks the records of one body. After `next_record` the fields describe that record; the caller
-    then walks its headers with `next_header`, or calls `skip_headers`."""
+    """Walks the records of one body. After `next_record` the fields describe that record; the
+    caller then walks its headers with `next_header`, or calls `skip_headers`."""
 
     data: object
     p: cython.p_uchar
@@ -335,7 +336,7 @@ class _Cursor:
         return found
 
 
-def scan_records(
+def scan_records(  # noqa: PLR0917
     data: Any,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -344,13 +345,14 @@ def scan_records(
     lowest_timestamp: cython.longlong,
     highest_timestamp: cython.longlong,
     keys_required: cython.bint,
-) -> tuple[int, int, bool, list[tuple[int, bool, int]] | None]:
+) -> tuple[int, int, bool, int, list[tuple[int, bool, int]] | None]:
     """Checks every record of a body.
 
-    Gives the largest timestamp (-1 when there is none), the index of the first record that has it (-1),
-    whether the offset deltas are 0, 1, 2…, and the records that are well formed but not allowed, or None:
-    `(index, key_is_missing, timestamp)`, where the timestamp is outside the range if the key is not
-    missing. A timestamp of -1 means "none" and is always allowed.
+    Gives the largest timestamp and the index of the first record that has it (both -1 when no
+    record has one), whether the offset deltas are 0, 1, 2…, and how many records are well formed
+    but not allowed, with the first of these (None if none): `(index, key_is_missing, timestamp)`,
+    where the timestamp is outside the range if the key is not missing. A timestamp of -1 means
+    "none" and is always allowed.
     """
     cursor: _Cursor = _Cursor(data, start, end, count)
     timestamp: cython.longlong
@@ -358,30 +360,33 @@ def scan_records(
     max_index: cython.longlong = -1
     contiguous: cython.bint = True
     index: cython.longlong = 0
-    refused: list[tuple[int, bool, int]] | None = None
+    refused_count: cython.longlong = 0
+    key_is_missing: cython.bint
+    refused: list | None = None  # type: ignore[type-arg]
     while index < count:
         cursor.next_record()
         timestamp = _wrapping_add(base_timestamp, cursor.timestamp_delta)
         if cursor.offset_delta != index:
             contiguous = False
-        if keys_required and cursor.key_length < 0:
+        key_is_missing = keys_required and cursor.key_length < 0
+        if key_is_missing or (
+            timestamp != -1 and not lowest_timestamp <= timestamp <= highest_timestamp
+        ):
             if refused is None:
                 refused = []
-            refused.append((index, True, timestamp))
-        elif timestamp != -1 and not lowest_timestamp <= timestamp <= highest_timestamp:
-            if refused is None:
-                refused = []
-            refused.append((index, False, timestamp))
+            if refused_count < MAX_REFUSED:
+                refused.append((index, key_is_missing, timestamp))
+            refused_count += 1
         if timestamp > max_timestamp:
             max_timestamp = timestamp
             max_index = index
         cursor.skip_headers()
         index += 1
     cursor.end_batch()
-    return max_timestamp, max_index, contiguous, refused
+    return max_timestamp, max_index, contiguous, refused_count, refused
 
 
-def decode_records(
+def decode_records(  # noqa: PLR0917
     data: Any,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -416,7 +421,7 @@ def decode_records(
 def record_spans(
     data: Any, start: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong
 ) -> list[tuple[int, int, int, int, bytes | None, bool]]:
-    """Where each record of a body lies, for those who keep or drop records without taking them apart:
+    """Where each record of a body lies, for those who keep or drop records as they are:
     `(start, end, offset_delta, timestamp_delta, key, has_value)`."""
     cursor: _Cursor = _Cursor(data, start, end, count)
     found: list = []  # type: ignore[type-arg]
@@ -446,8 +451,8 @@ def record_spans(
 class RecordsBuilder:
     """Appends records to the body of a batch that has room for its header in front.
 
-    Offsets count from 0 unless given. The first record's timestamp is the base of all others, unless a
-    base was given. `size_in_bytes` is that of the whole uncompressed batch so far.
+    Offsets count from 0 unless given. The first record's timestamp is the base of all others,
+    unless a base was given. `size_in_bytes` is that of the whole uncompressed batch so far.
     """
 
     _buffer: bytearray
@@ -505,7 +510,9 @@ class RecordsBuilder:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(-1)
-    def _put(self, position: cython.Py_ssize_t, data: object, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def _put(
+        self, position: cython.Py_ssize_t, data: object, length: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         """A length and its bytes. There must be room."""
         p: cython.p_uchar
         if cython.compiled:
@@ -624,7 +631,7 @@ class RecordsBuilder:
         return needed
 
     def extend(self, records: Any) -> int:
-        """Appends records `(timestamp_ms, key, value, headers)`; gives the size of the batch after them."""
+        """Appends records `(timestamp_ms, key, value, headers)`; gives `size_in_bytes`."""
         for timestamp_ms, key, value, headers in records:
             self._append(timestamp_ms, key, value, headers, -1)
         return self._size

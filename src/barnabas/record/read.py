@@ -1,8 +1,9 @@
 """Reading records out of batches.
 
 `read_records` is the comfortable form, for any bytes that hold batches; `batch_records` gives one
-batch's records as plain tuples, which is as fast as the kernels can be. Control batches (transaction
-markers and the Raft log's own records) are passed over unless asked for: they are not data.
+batch's records as plain tuples, which is as fast as the kernels can be. Control batches
+(transaction markers and the Raft log's own records) are passed over unless asked for: they are not
+data.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Record(NamedTuple):
 def batch_body(
     buffer: Buffer, header: BatchHeader, start: int = 0, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> tuple[Buffer, int, int]:
-    """Where the records of the batch at `start` are, decompressed: a buffer and their range in it."""
+    """Where the records of the batch at `start` are, decompressed: a buffer and a range in it."""
     if header.compression == Codec.NONE:
         return buffer, start + BATCH_OVERHEAD, start + header.size_in_bytes
     with memoryview(buffer) as whole:

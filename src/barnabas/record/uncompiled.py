@@ -1,7 +1,7 @@
 """Stands in for the `cython` module when the kernels run interpreted and Cython is not installed.
 
-Only the names that `kernels.py` uses. Types are all `object` and decorators do nothing, which is what
-they mean to an interpreter.
+Only the names that `kernels.py` uses. Types are all `object` and decorators do nothing, which is
+what they mean to an interpreter.
 """
 
 from __future__ import annotations

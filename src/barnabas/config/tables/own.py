@@ -1,0 +1,44 @@
+"""Settings that Apache Kafka does not have."""
+
+from barnabas.config.definition import BOOLEAN, INT, LOW, MEDIUM, STRING, key
+from barnabas.config.validators import at_least, between
+
+KEYS = (
+    key(
+        "max.decompressed.message.bytes",
+        INT,
+        104_857_600,
+        MEDIUM,
+        at_least(1),
+        doc="The size a compressed batch may reach when it is opened; a larger one is refused.",
+    ),
+    key(
+        "barnabas.flush.before.ack",
+        BOOLEAN,
+        False,
+        MEDIUM,
+        doc="Whether records are flushed, many at once, before any of them is acknowledged.",
+    ),
+    key(
+        "barnabas.metrics.host",
+        STRING,
+        "127.0.0.1",
+        LOW,
+        doc="The address on which metrics are served over HTTP.",
+    ),
+    key(
+        "barnabas.metrics.port",
+        INT,
+        -1,
+        LOW,
+        between(-1, 65_535),
+        doc="The port on which metrics are served; 0 picks a free one, -1 serves none.",
+    ),
+    key(
+        "barnabas.request.log.enable",
+        BOOLEAN,
+        False,
+        LOW,
+        doc="Whether every request is logged with its times.",
+    ),
+)

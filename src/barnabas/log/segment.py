@@ -1,0 +1,404 @@
+"""A segment: one `.log` file of batches and the three indexes beside it.
+
+Only the last segment of a log is appended to; the others are sealed and never change, until they
+are removed or replaced by compaction. Files are opened when first used and may be let go at any
+time (`OpenSegments` bounds how many are open). `size` is the truth about how much of the file is
+log: nothing beyond it is ever read.
+
+Invariants: batches ascend in offset, the first one is not below `base_offset`, and every offset is
+within an int32 of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from barnabas.log import file_names
+from barnabas.log.disk import FileRange
+from barnabas.log.index import OffsetIndex, TimeIndex
+from barnabas.log.scan import FoundBatch, find_batch, scan_batches
+from barnabas.log.transaction_index import TransactionIndex
+from barnabas.record.batch import BatchHeader
+from barnabas.record.errors import BadRecords
+from barnabas.record.read import batch_records
+from barnabas.seams import Disk, DiskFile
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+NO_TIMESTAMP = -1
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class OpenSegments:
+    """Sealed segments whose files are open, least recently used first."""
+
+    def __init__(self, limit: int = 512) -> None:
+        self.limit = limit
+        self._segments: OrderedDict[Segment, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def used(self, segment: Segment) -> None:
+        segments = self._segments
+        segments[segment] = None
+        segments.move_to_end(segment)
+        if len(segments) > self.limit:
+            segments.popitem(last=False)[0].release()
+
+    def forget(self, segment: Segment) -> None:
+        self._segments.pop(segment, None)
+
+
+class Segment:
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_directory",
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "created_ms",
+        "jitter_ms",
+        "offset_index",
+        "size",
+        "suffix",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int,
+        created_ms: int,
+        jitter_ms: int = 0,
+        has_transaction_index: bool = False,
+        suffix: str = "",
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.suffix = suffix
+        self._file: DiskFile | None = None
+        self._bytes_since_index_entry = 0
+        self._first_timestamp: int | None = None
+        self._max_timestamp: int | None = None  # None: not yet read from the time index
+        self._max_timestamp_offset = base_offset
+        self.offset_index = OffsetIndex(disk, self.path(file_names.OFFSET_INDEX), base_offset)
+        self.time_index = TimeIndex(disk, self.path(file_names.TIME_INDEX), base_offset)
+        self.transaction_index = TransactionIndex(
+            disk, self.path(file_names.TXN_INDEX), base_offset, exists=has_transaction_index
+        )
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        now_ms: int,
+        jitter_ms: int = 0,
+        preallocate_bytes: int = 0,
+        suffix: str = "",
+    ) -> Segment:
+        """A new, empty segment. What files of that name were there are emptied."""
+        segment = cls(
+            disk,
+            directory,
+            base_offset,
+            size=0,
+            created_ms=now_ms,
+            jitter_ms=jitter_ms,
+            suffix=suffix,
+        )
+        file = segment._file = disk.open(segment.path(file_names.LOG), create=True)
+        if file.size:
+            file.truncate(0)
+        if preallocate_bytes:
+            file.preallocate(preallocate_bytes)
+        segment._max_timestamp = NO_TIMESTAMP
+        segment.offset_index.clear()
+        segment.time_index.clear()
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path(file_names.LOG)}, size={self.size})"
+
+    def path(self, kind: str) -> str:
+        name = file_names.segment_file(self.base_offset, kind, self.suffix)
+        return f"{self._directory}/{name}"
+
+    @property
+    def file(self) -> DiskFile:
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path(file_names.LOG))
+            file.size = self.size
+        return file
+
+    # -- appending
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write batches to the end. The caller tells of each with `note_batch`."""
+        file = self._file or self.file
+        file.append(data)
+        self.size = file.size
+
+    def note_batch(
+        self, position: int, size: int, last_offset: int, max_timestamp: int, interval_bytes: int
+    ) -> None:
+        """Index a batch that was written at `position`."""
+        known = self._max_timestamp
+        if known is None:
+            known = self.max_timestamp
+        if max_timestamp > known:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        since = self._bytes_since_index_entry
+        if since > interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self._append_time_entry()
+            since = 0
+        self._bytes_since_index_entry = since + size
+
+    def _append_time_entry(self) -> None:
+        timestamp = self.max_timestamp
+        if timestamp >= 0:
+            self.time_index.maybe_append(timestamp, self._max_timestamp_offset)
+
+    def should_roll(
+        self,
+        size: int,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        *,
+        segment_bytes: int,
+        segment_ms: int,
+        index_bytes: int,
+    ) -> bool:
+        """Must a new segment be started before batches of `size` bytes are appended?"""
+        if self.size + size > segment_bytes:
+            return self.size > 0
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if self.size and self._waited_ms(max_timestamp, now_ms) > segment_ms - self.jitter_ms:
+            return True
+        return self.offset_index.is_full(index_bytes) or self.time_index.is_full(index_bytes)
+
+    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
+        if first >= 0 and max_timestamp >= 0:
+            return max_timestamp - first
+        return now_ms - self.created_ms
+
+    # -- times
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, which rolling by time counts from; or -1."""
+        if self._first_timestamp is None:
+            if not self.size:
+                return NO_TIMESTAMP
+            first = next(iter(scan_batches(self.file, 0, self.size, chunk_size=512)), None)
+            self._first_timestamp = NO_TIMESTAMP if first is None else first.header.max_timestamp
+        return self._first_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        if self._max_timestamp is None:
+            self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the batch that has the largest timestamp."""
+        if self._max_timestamp is None:
+            _ = self.max_timestamp
+        return self._max_timestamp_offset
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention by time looks at: the records', else the file's own."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        return self._disk.modified_ms(self.path(file_names.LOG))
+
+    # -- reading
+
+    def find(self, offset: int, from_position: int = 0) -> FoundBatch | None:
+        """The batch that holds `offset`, or the first one after it."""
+        position = max(self.offset_index.lookup(offset)[1], from_position)
+        return find_batch(self.file, position, self.size, offset)
+
+    def range(self, position: int, length: int) -> FileRange:
+        return FileRange(self._file or self.file, position, length)
+
+    def upper_bound_offset(self, offset: int, position: int, length: int) -> int | None:
+        return self.offset_index.upper_bound(offset, position, length)
+
+    def find_by_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
+        """The first record at or after `from_offset` that is not older than `timestamp`."""
+        start_offset = max(self.time_index.lookup(timestamp)[1], from_offset)
+        position = self.offset_index.lookup(start_offset)[1]
+        for batch in scan_batches(self.file, position, self.size):
+            header = batch.header
+            if header.max_timestamp < timestamp or header.last_offset < from_offset:
+                continue
+            for record in batch_records(batch.buffer, header, batch.start):
+                if record[1] >= timestamp and record[0] >= from_offset:
+                    return TimestampOffset(record[1], record[0], header.partition_leader_epoch)
+        return None
+
+    def find_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp of this segment."""
+        timestamp = self.max_timestamp
+        return None if timestamp < 0 else self.find_by_timestamp(timestamp, self.base_offset)
+
+    def next_offset(self) -> int:
+        """The offset after the last batch, found by walking from the last index entry."""
+        position = self.offset_index.last()[1]
+        last: BatchHeader | None = None
+        while position < self.size:
+            found = find_batch(self.file, position, self.size, -1)
+            if found is None:
+                break
+            position += found.size
+            last_offset = found.last_offset
+            last = last or BatchHeader(*([0] * 13))
+        return self.base_offset if last is None else last_offset + 1
+
+    # -- changing
+
+    def truncate_to(self, offset: int) -> int:
+        """Remove the batches from `offset` on; gives the number of bytes removed."""
+        found = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        if found is None:
+            return 0
+        removed = self.size - found.position
+        self.file.truncate(found.position)
+        self.size = found.position
+        if not self.size:
+            self._first_timestamp = None
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = None
+        self._reload_max_timestamp()
+        return removed
+
+    def _reload_max_timestamp(self) -> None:
+        """The time index may lag behind the tail by one interval: look at the rest."""
+        timestamp, offset = self.time_index.last()
+        try:
+            for batch in scan_batches(self.file, self.offset_index.last()[1], self.size):
+                if batch.header.max_timestamp > timestamp:
+                    timestamp, offset = batch.header.max_timestamp, batch.header.last_offset
+        except BadRecords:
+            pass  # recovery finds and cuts it
+        self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+
+    def load_as_active(self) -> None:
+        """Prepare a segment that will be appended to again: what is not indexed yet is found out."""
+        self._reload_max_timestamp()
+        self._bytes_since_index_entry = self.size - self.offset_index.last()[1]
+
+    def seal(self) -> None:
+        """No append comes after this."""
+        self._append_time_entry()
+        self.offset_index.trim()
+        self.time_index.trim()
+        file = self._file
+        if file is not None:
+            file.truncate(self.size)
+
+    def write_waiting(self) -> None:
+        """Give index entries that wait in memory to the operating system."""
+        self.offset_index.write_waiting()
+        self.time_index.write_waiting()
+
+    def sync(self) -> None:
+        """Make everything of this segment durable. Safe in another thread after `write_waiting`."""
+        self.file.sync()
+        self.offset_index.sync()
+        self.time_index.sync()
+        self.transaction_index.sync()
+
+    def release(self) -> None:
+        """Let the files go; they are closed when no reader has them any more."""
+        self._file = None
+        self.offset_index.release()
+        self.time_index.release()
+        self.transaction_index.release()
+
+    def close(self) -> None:
+        """An orderly end: the last time index entry is written."""
+        if self._max_timestamp is not None:
+            self._append_time_entry()
+        if self._file is not None:
+            self._file.truncate(self.size)
+        self.release()
+
+    # -- names
+
+    def kinds(self) -> list[str]:
+        kinds = [file_names.LOG, file_names.OFFSET_INDEX, file_names.TIME_INDEX]
+        if not self.transaction_index.is_empty:
+            kinds.append(file_names.TXN_INDEX)
+        return kinds
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename all files, the log last when it gains a mark and first when it loses one, so that
+        a crash in between is seen from the log's name."""
+        before = {kind: self.path(kind) for kind in self.kinds()}
+        self.suffix = suffix
+        for kind, path in before.items():
+            try:
+                self._disk.rename(path, self.path(kind))
+            except FileNotFoundError:
+                if kind == file_names.LOG:
+                    raise
+        self._moved()
+
+    def moved(self, directory: str) -> None:
+        """The directory was renamed."""
+        self._directory = directory
+        self._moved()
+
+    def _moved(self) -> None:
+        self.offset_index.moved(self.path(file_names.OFFSET_INDEX))
+        self.time_index.moved(self.path(file_names.TIME_INDEX))
+        self.transaction_index.moved(self.path(file_names.TXN_INDEX))
+
+    def remove_files(self) -> None:
+        """Whoever still reads the files keeps reading them."""
+        paths = [self.path(kind) for kind in (*self.kinds(), file_names.TXN_INDEX)]
+        self._file = None
+        for path in dict.fromkeys(paths):
+            try:
+                self._disk.remove(path)
+            except FileNotFoundError:
+                continue

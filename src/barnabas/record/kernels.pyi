@@ -1,0 +1,58 @@
+from collections.abc import Iterable
+
+from barnabas.record.batch import Buffer
+
+COMPILED: bool
+BATCH_OVERHEAD: int
+MAX_REFUSED: int
+
+Headers = Iterable[tuple[str, Buffer | None]]
+RecordTuple = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+def scan_records(
+    data: Buffer,
+    start: int,
+    end: int,
+    count: int,
+    base_timestamp: int,
+    lowest_timestamp: int,
+    highest_timestamp: int,
+    keys_required: bool,
+) -> tuple[int, int, bool, int, list[tuple[int, bool, int]] | None]: ...
+def decode_records(
+    data: Buffer,
+    start: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    log_append_time_ms: int = -1,
+) -> list[RecordTuple]: ...
+def record_spans(
+    data: Buffer, start: int, end: int, count: int
+) -> list[tuple[int, int, int, int, bytes | None, bool]]: ...
+
+class RecordsBuilder:
+    def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None: ...
+    @property
+    def size_in_bytes(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def base_timestamp(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int: ...
+    @property
+    def last_offset_delta(self) -> int: ...
+    def append(
+        self,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers = (),
+        offset_delta: int = -1,
+    ) -> int: ...
+    def extend(
+        self, records: Iterable[tuple[int, Buffer | None, Buffer | None, Headers]]
+    ) -> int: ...
+    def finish(self) -> bytearray: ...
