@@ -3,7 +3,7 @@
 A control batch has one record (snapshots may have several). Its key is `version:int16 type:int16`;
 its value depends on the type: transaction markers have `version:int16 coordinator_epoch:int32`, the
 types of the Raft log have a message of their own. A type that this code does not know is
-`ControlType.UNKNOWN` and is passed over by readers, as Kafka does, so that newer nodes may add some.
+`ControlType.UNKNOWN` and is passed over by readers, as Kafka does: newer nodes may add some.
 """
 
 from __future__ import annotations

@@ -626,7 +626,7 @@ class RecordsBuilder:
         self._size = needed
         self._count += 1
         self._last_offset_delta = offset_delta
-        if timestamp_ms > self._max_timestamp:
+        if timestamp_ms > self._max_timestamp:  # noqa: PLR1730 - max() is slower in C
             self._max_timestamp = timestamp_ms
         return needed
 

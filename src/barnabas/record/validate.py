@@ -1,8 +1,8 @@
 """What a leader does to record bytes before they become part of its log.
 
-`validate` decides whether a client's bytes may be appended, and makes of them the bytes to write: the
-same memory unless they must be rebuilt (a topic with a codec of its own, offsets that do not count
-from 0). `assign_offsets` then writes offsets and leader epoch into the headers. The order of the
+`validate` decides whether a client's bytes may be appended, and makes of them the bytes to write:
+the same memory unless they must be rebuilt (a topic with a codec of its own, offsets that do not
+count from 0). `assign_offsets` then writes offsets and leader epoch into the headers. The order of the
 checks, the codes and the sentences are those of Apache Kafka:
 
 | what | answer |
@@ -15,8 +15,8 @@ checks, the codes and the sentences are those of Apache Kafka:
 | no key in a compacted topic | INVALID_RECORD with record errors |
 | timestamp out of range, or its type set by the producer | INVALID_TIMESTAMP with record errors |
 
-As in Apache Kafka, bytes after the batch that are too few to be another one are cut off, and a wrong
-largest timestamp in the header is corrected. Where Apache Kafka has no considered answer: records
+As in Apache Kafka, bytes after the batch that are too few to be another one are cut off, and a
+wrong largest timestamp in the header is corrected. Where Apache Kafka has no considered answer: records
 that decompress to more than `max.decompressed.message.bytes` are MESSAGE_TOO_LARGE (Java producers
 answer that by splitting the batch), and a broken compressed stream is INVALID_RECORD.
 """
@@ -57,7 +57,6 @@ from barnabas.record.errors import (
     DecompressedTooLarge,
     InvalidRecords,
     RecordsRefused,
-    TruncatedBatch,
     UnsupportedMagic,
 )
 from barnabas.record.kernels import RecordsBuilder, decode_records, scan_records
@@ -111,7 +110,7 @@ class Validated:
     """Batches ready to be appended.
 
     `buffer` holds exactly the bytes to write; `headers` describes the batches in it, in order.
-    `offset_of_max_timestamp` counts from the first record until `assign_offsets` has made it absolute.
+    `offset_of_max_timestamp` counts from the first record until `assign_offsets` makes it absolute.
     `log_append_time_ms` is -1 unless the topic has that timestamp type.
     """
 
@@ -494,18 +493,17 @@ def validate_replicated(records: Buffer) -> Validated:
     checksums only. A batch that the buffer cuts off at its end is left out."""
     view = memoryview(records)
     headers: list[BatchHeader] = []
-    end = record_count = 0
+    size = record_count = 0
     max_timestamp = offset_of_max_timestamp = -1
     try:
         for header, start, end in iterate_batches(view, partial_tail=True):
             verify_crc(view, header, start)
+            size = end
             headers.append(header)
             record_count += header.record_count
             if header.max_timestamp > max_timestamp:
                 max_timestamp = header.max_timestamp
                 offset_of_max_timestamp = header.last_offset
-    except TruncatedBatch:
-        raise AssertionError("a partial tail is not an error here") from None
     except (CorruptBatch, UnsupportedMagic) as error:
         raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    return Validated(view[:end], headers, record_count, max_timestamp, offset_of_max_timestamp)
+    return Validated(view[:size], headers, record_count, max_timestamp, offset_of_max_timestamp)
