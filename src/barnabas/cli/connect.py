@@ -1,0 +1,96 @@
+"""Where to connect to and with which client options, the same for every verb.
+
+Later beats earlier: the built-in default, BARNABAS_BOOTSTRAP_SERVERS, the file of
+`--command-config`, `-X key=value`, `--bootstrap-server`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barnabas.cli.exits import CommandError
+
+if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_BOOTSTRAP = "localhost:9092"
+
+
+class Connect:
+    """The client options of one command line."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
+
+    @property
+    def bootstrap(self) -> str:
+        return self.options["bootstrap.servers"]
+
+    def admin(self, timeout_ms: int | None = None) -> Admin:
+        from barnabas.client.admin import Admin
+
+        options: dict[str, Any] = dict(self.options)
+        if timeout_ms is not None:
+            options["default.api.timeout.ms"] = timeout_ms
+        return Admin(options)
+
+
+def gather(
+    bootstrap: str | None, config_file: str | None, pairs: Sequence[str]
+) -> dict[str, str]:
+    """The options of a command line, from all their sources."""
+    options = {
+        "bootstrap.servers": os.environ.get("BARNABAS_BOOTSTRAP_SERVERS") or DEFAULT_BOOTSTRAP
+    }
+    if config_file is not None:
+        options.update(read_config_file(config_file))
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise click.UsageError(f"-X {pair}: expected KEY=VALUE, for example client.id=me.")
+        options[name.strip()] = value.strip()
+    if bootstrap:
+        options["bootstrap.servers"] = bootstrap
+    return options
+
+
+def read_config_file(path: str) -> dict[str, str]:
+    from barnabas.config.properties import PropertiesError, read_properties
+
+    try:
+        return read_properties(Path(path).read_text(encoding="utf-8"))
+    except (PropertiesError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} is not a properties file: {error}") from None
+
+
+def connection_options(command: F) -> F:
+    """`-b`, `--command-config` and `-X`; the command gets them as `connect`."""
+
+    @click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,…]",
+        help="Brokers to start from.  [env: BARNABAS_BOOTSTRAP_SERVERS; default: localhost:9092]",
+    )
+    @click.option(
+        "--command-config", metavar="FILE", help="Client options in a properties file."
+    )
+    @click.option("-X", "pairs", metavar="KEY=VALUE", multiple=True, help="One client option.")
+    @functools.wraps(command)
+    def with_connection(
+        *args: Any, bootstrap: str | None, command_config: str | None, pairs: Sequence[str],
+        **kwargs: Any,
+    ) -> Any:
+        return command(
+            *args, connect=Connect(gather(bootstrap, command_config, pairs)), **kwargs
+        )
+
+    return with_connection  # type: ignore[return-value]
