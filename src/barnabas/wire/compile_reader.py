@@ -42,7 +42,9 @@ def compile_reader(cls: type[Message], version: int) -> Reader:
     source.depth = 1
     source.line("except (IndexError, StructError, UnicodeDecodeError) as error:")
     source.line(" raise translated(error) from None")
-    exec(compile("\n".join(source.lines), f"<reader of {source.layout.label}>", "exec"), source.scope)
+    exec(
+        compile("\n".join(source.lines), f"<reader of {source.layout.label}>", "exec"), source.scope
+    )
     read: Reader = source.scope["read"]
     return read
 
@@ -194,7 +196,9 @@ class _Source:
             self.depth += 1
         least = self.layout.least_bytes_of_element(field)
         most = f"(end - p) // {least}" if least > 1 else "end - p"
-        self.line(f"if not 0 <= {count} <= {most}: raise bad_count({field.name!r}, {count}, end - p)")
+        self.line(
+            f"if not 0 <= {count} <= {most}: raise bad_count({field.name!r}, {count}, end - p)"
+        )
         element = element_field(field)
         if element.kind in FORMATS and element.kind != "uuid":
             self._read_numbers(element, count, target)

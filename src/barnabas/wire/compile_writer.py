@@ -38,7 +38,9 @@ def compile_writer(cls: type[Message], version: int) -> Writer:
     source.depth = 1
     source.line("except (StructError, AttributeError, TypeError, UnicodeEncodeError) as error:")
     source.line(" raise explained(m, error) from error")
-    exec(compile("\n".join(source.lines), f"<writer of {source.layout.label}>", "exec"), source.scope)
+    exec(
+        compile("\n".join(source.lines), f"<writer of {source.layout.label}>", "exec"), source.scope
+    )
     write: Writer = source.scope["write"]
     return write
 
@@ -212,7 +214,9 @@ class _Source:
             self.depth += 1
         self.line(f"{count} = len({held})")
         shown = f"{count} + 1" if compact else count
-        self.line(f"if {count} <= {_SHORT_ARRAY}: {self._out} += {short}[{count}]({shown}, *{held})")
+        self.line(
+            f"if {count} <= {_SHORT_ARRAY}: {self._out} += {short}[{count}]({shown}, *{held})"
+        )
         many = f"pack_many(f'>{{{count}}}{code}', *{held})"
         first = f"varint({shown})" if compact else f"pack_many('>i', {count})"
         self.line(f"else: {self._out} += {first} + {many}")

@@ -43,7 +43,9 @@ class AddPartitionsToTxnPartitionResult(Struct):
 
 class AddPartitionsToTxnTopicResult(Struct):
     name: str = string()
-    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult)
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
+        AddPartitionsToTxnPartitionResult
+    )
 
 
 class AddPartitionsToTxnResult(Struct):
@@ -59,4 +61,6 @@ class AddPartitionsToTxnResponse(Message):
     throttle_time_ms: int = int32()
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(
+        AddPartitionsToTxnTopicResult, "0-3"
+    )

@@ -6,7 +6,7 @@ Version 2 names topics by id, 3 sends broker epochs, so that a restarted followe
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, int16, int32, int64, int8, uuid
+from barnabas.wire.fields import array, int8, int16, int32, int64, uuid
 from barnabas.wire.message import Message, Struct
 
 
@@ -51,7 +51,9 @@ class AlterPartitionResponsePartitionData(Struct):
 
 class AlterPartitionResponseTopicData(Struct):
     topic_id: bytes = uuid(ignorable=True)
-    partitions: list[AlterPartitionResponsePartitionData] = array(AlterPartitionResponsePartitionData)
+    partitions: list[AlterPartitionResponsePartitionData] = array(
+        AlterPartitionResponsePartitionData
+    )
 
 
 class AlterPartitionResponse(Message):

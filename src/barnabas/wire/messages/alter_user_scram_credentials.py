@@ -6,7 +6,7 @@ The client sends the salted password, never the password.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, binary, int16, int32, int8, string
+from barnabas.wire.fields import array, binary, int8, int16, int32, string
 from barnabas.wire.message import Message, Struct
 
 

@@ -48,7 +48,11 @@ class ApiVersionsResponse(Message):
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)
     throttle_time_ms: int = int32("1+", ignorable=True)
-    supported_features: list[SupportedFeatureKey] = array(SupportedFeatureKey, "3+", tag=0, ignorable=True)
+    supported_features: list[SupportedFeatureKey] = array(
+        SupportedFeatureKey, "3+", tag=0, ignorable=True
+    )
     finalized_features_epoch: int = int64("3+", default=-1, tag=1, ignorable=True)
-    finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, "3+", tag=2, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = array(
+        FinalizedFeatureKey, "3+", tag=2, ignorable=True
+    )
     zk_migration_ready: bool = boolean("3+", tag=3, ignorable=True)

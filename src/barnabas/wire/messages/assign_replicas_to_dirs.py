@@ -13,7 +13,9 @@ class AssignReplicasToDirsRequestPartitionData(Struct):
 
 class AssignReplicasToDirsRequestTopicData(Struct):
     topic_id: bytes = uuid()
-    partitions: list[AssignReplicasToDirsRequestPartitionData] = array(AssignReplicasToDirsRequestPartitionData)
+    partitions: list[AssignReplicasToDirsRequestPartitionData] = array(
+        AssignReplicasToDirsRequestPartitionData
+    )
 
 
 class AssignReplicasToDirsRequestDirectoryData(Struct):
@@ -28,7 +30,9 @@ class AssignReplicasToDirsRequest(Message):
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
-    directories: list[AssignReplicasToDirsRequestDirectoryData] = array(AssignReplicasToDirsRequestDirectoryData)
+    directories: list[AssignReplicasToDirsRequestDirectoryData] = array(
+        AssignReplicasToDirsRequestDirectoryData
+    )
 
 
 class AssignReplicasToDirsResponsePartitionData(Struct):
@@ -38,12 +42,16 @@ class AssignReplicasToDirsResponsePartitionData(Struct):
 
 class AssignReplicasToDirsResponseTopicData(Struct):
     topic_id: bytes = uuid()
-    partitions: list[AssignReplicasToDirsResponsePartitionData] = array(AssignReplicasToDirsResponsePartitionData)
+    partitions: list[AssignReplicasToDirsResponsePartitionData] = array(
+        AssignReplicasToDirsResponsePartitionData
+    )
 
 
 class AssignReplicasToDirsResponseDirectoryData(Struct):
     id: bytes = uuid()
-    topics: list[AssignReplicasToDirsResponseTopicData] = array(AssignReplicasToDirsResponseTopicData)
+    topics: list[AssignReplicasToDirsResponseTopicData] = array(
+        AssignReplicasToDirsResponseTopicData
+    )
 
 
 class AssignReplicasToDirsResponse(Message):
@@ -53,4 +61,6 @@ class AssignReplicasToDirsResponse(Message):
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    directories: list[AssignReplicasToDirsResponseDirectoryData] = array(AssignReplicasToDirsResponseDirectoryData)
+    directories: list[AssignReplicasToDirsResponseDirectoryData] = array(
+        AssignReplicasToDirsResponseDirectoryData
+    )

@@ -19,7 +19,9 @@ class BeginQuorumEpochRequestPartitionData(Struct):
 
 class BeginQuorumEpochRequestTopicData(Struct):
     topic_name: str = string()
-    partitions: list[BeginQuorumEpochRequestPartitionData] = array(BeginQuorumEpochRequestPartitionData)
+    partitions: list[BeginQuorumEpochRequestPartitionData] = array(
+        BeginQuorumEpochRequestPartitionData
+    )
 
 
 class LeaderEndpoint(Struct):
@@ -48,7 +50,9 @@ class BeginQuorumEpochResponsePartitionData(Struct):
 
 class BeginQuorumEpochResponseTopicData(Struct):
     topic_name: str = string()
-    partitions: list[BeginQuorumEpochResponsePartitionData] = array(BeginQuorumEpochResponsePartitionData)
+    partitions: list[BeginQuorumEpochResponsePartitionData] = array(
+        BeginQuorumEpochResponsePartitionData
+    )
 
 
 class NodeEndpoint(Struct):

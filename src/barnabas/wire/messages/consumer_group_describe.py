@@ -6,7 +6,7 @@ Version 1 says of each member which protocol it uses.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, boolean, int16, int32, int8, string, struct, uuid
+from barnabas.wire.fields import array, boolean, int8, int16, int32, string, struct, uuid
 from barnabas.wire.message import Message, Struct
 
 

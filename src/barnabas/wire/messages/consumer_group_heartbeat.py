@@ -31,7 +31,9 @@ class ConsumerGroupHeartbeatRequest(Message):
     subscribed_topic_names: list[str] | None = array(string, nullable=True, default=None)
     subscribed_topic_regex: str | None = string("1+", nullable=True, default=None)
     server_assignor: str | None = string(nullable=True, default=None)
-    topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable=True, default=None)
+    topic_partitions: list[TopicPartitions] | None = array(
+        TopicPartitions, nullable=True, default=None
+    )
 
 
 class Assignment(Struct):

@@ -17,7 +17,9 @@ class CreatePartitionsAssignment(Struct):
 class CreatePartitionsTopic(Struct):
     name: str = string()
     count: int = int32()
-    assignments: list[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, nullable=True)
+    assignments: list[CreatePartitionsAssignment] | None = array(
+        CreatePartitionsAssignment, nullable=True
+    )
 
 
 class CreatePartitionsRequest(Message):

@@ -7,7 +7,7 @@ be throttled, 7 returns the topic id.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, boolean, int16, int32, int8, string, uuid
+from barnabas.wire.fields import array, boolean, int8, int16, int32, string, uuid
 from barnabas.wire.message import Message, Struct
 
 
@@ -55,7 +55,9 @@ class CreatableTopicResult(Struct):
     topic_config_error_code: int = int16("5+", tag=0, ignorable=True)
     num_partitions: int = int32("5+", default=-1, ignorable=True)
     replication_factor: int = int16("5+", default=-1, ignorable=True)
-    configs: list[CreatableTopicConfigs] | None = array(CreatableTopicConfigs, "5+", nullable=True, ignorable=True)
+    configs: list[CreatableTopicConfigs] | None = array(
+        CreatableTopicConfigs, "5+", nullable=True, ignorable=True
+    )
 
 
 class CreateTopicsResponse(Message):

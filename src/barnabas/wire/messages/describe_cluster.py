@@ -6,7 +6,7 @@ Version 1 adds the endpoint type, 2 can show fenced brokers.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, boolean, int16, int32, int8, string
+from barnabas.wire.fields import array, boolean, int8, int16, int32, string
 from barnabas.wire.message import Message, Struct
 
 

@@ -20,7 +20,9 @@ class DescribeDelegationTokenRequest(Message):
     VERSIONS = (1, 3)
     FLEXIBLE = (2, 3)
 
-    owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, nullable=True)
+    owners: list[DescribeDelegationTokenOwner] | None = array(
+        DescribeDelegationTokenOwner, nullable=True
+    )
 
 
 class DescribedDelegationTokenRenewer(Struct):

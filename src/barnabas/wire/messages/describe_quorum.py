@@ -49,7 +49,9 @@ class DescribeQuorumResponsePartitionData(Struct):
 
 class DescribeQuorumResponseTopicData(Struct):
     topic_name: str = string()
-    partitions: list[DescribeQuorumResponsePartitionData] = array(DescribeQuorumResponsePartitionData)
+    partitions: list[DescribeQuorumResponsePartitionData] = array(
+        DescribeQuorumResponsePartitionData
+    )
 
 
 class Listener(Struct):

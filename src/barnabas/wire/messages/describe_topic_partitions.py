@@ -46,7 +46,9 @@ class DescribeTopicPartitionsResponseTopic(Struct):
     name: str | None = string(nullable=True)
     topic_id: bytes = uuid(ignorable=True)
     is_internal: bool = boolean(ignorable=True)
-    partitions: list[DescribeTopicPartitionsResponsePartition] = array(DescribeTopicPartitionsResponsePartition)
+    partitions: list[DescribeTopicPartitionsResponsePartition] = array(
+        DescribeTopicPartitionsResponsePartition
+    )
     topic_authorized_operations: int = int32(default=-0x80000000)
 
 

@@ -6,7 +6,7 @@ Version 1 adds unclean elections, 2 is flexible.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, int16, int32, int8, string
+from barnabas.wire.fields import array, int8, int16, int32, string
 from barnabas.wire.message import Message, Struct
 
 

@@ -53,7 +53,9 @@ class EndQuorumEpochResponsePartitionData(Struct):
 
 class EndQuorumEpochResponseTopicData(Struct):
     topic_name: str = string()
-    partitions: list[EndQuorumEpochResponsePartitionData] = array(EndQuorumEpochResponsePartitionData)
+    partitions: list[EndQuorumEpochResponsePartitionData] = array(
+        EndQuorumEpochResponsePartitionData
+    )
 
 
 class NodeEndpoint(Struct):

@@ -10,7 +10,18 @@ directory and 18 its high watermark.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import Records, array, int16, int32, int64, int8, record_batches, string, struct, uuid
+from barnabas.wire.fields import (
+    Records,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    string,
+    struct,
+    uuid,
+)
 from barnabas.wire.message import Message, Struct
 
 
@@ -90,7 +101,9 @@ class PartitionData(Struct):
     diverging_epoch: EpochEndOffset = struct(EpochEndOffset, "12+", tag=0)
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "12+", tag=1)
     snapshot_id: SnapshotId = struct(SnapshotId, "12+", tag=2)
-    aborted_transactions: list[AbortedTransaction] | None = array(AbortedTransaction, nullable=True, ignorable=True)
+    aborted_transactions: list[AbortedTransaction] | None = array(
+        AbortedTransaction, nullable=True, ignorable=True
+    )
     preferred_read_replica: int = int32("11+", default=-1)
     records: Records = record_batches(nullable=True)
 

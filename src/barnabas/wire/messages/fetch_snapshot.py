@@ -6,7 +6,18 @@ Version 1 adds the directory id of the replica and endpoints.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import Records, array, int16, int32, int64, record_batches, string, struct, uint16, uuid
+from barnabas.wire.fields import (
+    Records,
+    array,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    string,
+    struct,
+    uint16,
+    uuid,
+)
 from barnabas.wire.message import Message, Struct
 
 
@@ -25,7 +36,9 @@ class FetchSnapshotRequestPartitionSnapshot(Struct):
 
 class FetchSnapshotRequestTopicSnapshot(Struct):
     name: str = string()
-    partitions: list[FetchSnapshotRequestPartitionSnapshot] = array(FetchSnapshotRequestPartitionSnapshot)
+    partitions: list[FetchSnapshotRequestPartitionSnapshot] = array(
+        FetchSnapshotRequestPartitionSnapshot
+    )
 
 
 class FetchSnapshotRequest(Message):
@@ -56,7 +69,9 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
 
 class FetchSnapshotResponseTopicSnapshot(Struct):
     name: str = string()
-    partitions: list[FetchSnapshotResponsePartitionSnapshot] = array(FetchSnapshotResponsePartitionSnapshot)
+    partitions: list[FetchSnapshotResponsePartitionSnapshot] = array(
+        FetchSnapshotResponsePartitionSnapshot
+    )
 
 
 class NodeEndpoint(Struct):

@@ -7,7 +7,7 @@ answers TRANSACTION_ABORTABLE, 6 knows share groups.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, int16, int32, int8, string
+from barnabas.wire.fields import array, int8, int16, int32, string
 from barnabas.wire.message import Message, Struct
 
 

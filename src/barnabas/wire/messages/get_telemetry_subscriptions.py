@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, boolean, int16, int32, int8, string, uuid
+from barnabas.wire.fields import array, boolean, int8, int16, int32, string, uuid
 from barnabas.wire.message import Message
 
 

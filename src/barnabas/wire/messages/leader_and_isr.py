@@ -8,7 +8,7 @@ migration. Not part of KRaft.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, boolean, int16, int32, int64, int8, string, uuid
+from barnabas.wire.fields import array, boolean, int8, int16, int32, int64, string, uuid
 from barnabas.wire.message import Message, Struct
 
 
@@ -49,7 +49,9 @@ class LeaderAndIsrRequest(Message):
     controller_epoch: int = int32()
     broker_epoch: int = int64("2+", default=-1, ignorable=True)
     type: int = int8("5+")
-    ungrouped_partition_states: list[LeaderAndIsrPartitionState] = array(LeaderAndIsrPartitionState, "0-1")
+    ungrouped_partition_states: list[LeaderAndIsrPartitionState] = array(
+        LeaderAndIsrPartitionState, "0-1"
+    )
     topic_states: list[LeaderAndIsrTopicState] = array(LeaderAndIsrTopicState, "2+")
     live_leaders: list[LeaderAndIsrLiveLeader] = array(LeaderAndIsrLiveLeader)
 

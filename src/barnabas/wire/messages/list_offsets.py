@@ -9,7 +9,7 @@ flexible, 10 a timeout for answers that need remote storage.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, int16, int32, int64, int8, string
+from barnabas.wire.fields import array, int8, int16, int32, int64, string
 from barnabas.wire.message import Message, Struct
 
 

@@ -21,7 +21,9 @@ class ListPartitionReassignmentsRequest(Message):
     FLEXIBLE = (0, 0)
 
     timeout_ms: int = int32(default=60000)
-    topics: list[ListPartitionReassignmentsTopics] | None = array(ListPartitionReassignmentsTopics, nullable=True, default=None)
+    topics: list[ListPartitionReassignmentsTopics] | None = array(
+        ListPartitionReassignmentsTopics, nullable=True, default=None
+    )
 
 
 class OngoingPartitionReassignment(Struct):

@@ -36,7 +36,9 @@ class OffsetFetchRequest(Message):
     FLEXIBLE = (6, 10)
 
     group_id: str = string("1-7")
-    topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "1-7", nullable="2-7")
+    topics: list[OffsetFetchRequestTopic] | None = array(
+        OffsetFetchRequestTopic, "1-7", nullable="2-7"
+    )
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
     require_stable: bool = boolean("7+")
 

@@ -11,7 +11,17 @@ Versions 0 to 2 are advertised for the sake of librdkafka but never served.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import Records, array, int16, int32, int64, record_batches, string, struct, uuid
+from barnabas.wire.fields import (
+    Records,
+    array,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    string,
+    struct,
+    uuid,
+)
 from barnabas.wire.message import Message, Struct
 
 
@@ -53,7 +63,9 @@ class PartitionProduceResponse(Struct):
     base_offset: int = int64()
     log_append_time_ms: int = int64(default=-1, ignorable=True)
     log_start_offset: int = int64("5+", default=-1, ignorable=True)
-    record_errors: list[BatchIndexAndErrorMessage] = array(BatchIndexAndErrorMessage, "8+", ignorable=True)
+    record_errors: list[BatchIndexAndErrorMessage] = array(
+        BatchIndexAndErrorMessage, "8+", ignorable=True
+    )
     error_message: str | None = string("8+", nullable=True, default=None, ignorable=True)
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "10+", tag=0)
 

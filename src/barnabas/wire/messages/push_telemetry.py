@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import binary, boolean, int16, int32, int8, uuid
+from barnabas.wire.fields import binary, boolean, int8, int16, int32, uuid
 from barnabas.wire.message import Message
 
 

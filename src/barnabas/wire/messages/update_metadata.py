@@ -8,7 +8,7 @@ Not part of KRaft.
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, boolean, int16, int32, int64, int8, string, uuid
+from barnabas.wire.fields import array, boolean, int8, int16, int32, int64, string, uuid
 from barnabas.wire.message import Message, Struct
 
 
@@ -55,7 +55,9 @@ class UpdateMetadataRequest(Message):
     type: int = int8("8+", tag=0)
     controller_epoch: int = int32()
     broker_epoch: int = int64("5+", default=-1, ignorable=True)
-    ungrouped_partition_states: list[UpdateMetadataPartitionState] = array(UpdateMetadataPartitionState, "0-4")
+    ungrouped_partition_states: list[UpdateMetadataPartitionState] = array(
+        UpdateMetadataPartitionState, "0-4"
+    )
     topic_states: list[UpdateMetadataTopicState] = array(UpdateMetadataTopicState, "5+")
     live_brokers: list[UpdateMetadataBroker] = array(UpdateMetadataBroker)
 

@@ -6,7 +6,7 @@ Version 1 is flexible, 2 adds the transaction version so that epochs can be chec
 from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.fields import array, boolean, int16, int32, int64, int8, string
+from barnabas.wire.fields import array, boolean, int8, int16, int32, int64, string
 from barnabas.wire.message import Message, Struct
 
 
