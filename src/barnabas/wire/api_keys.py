@@ -1,10 +1,10 @@
-"""The API keys: which requests there are, where their classes live and which header they travel with.
+"""The API keys: which requests there are, where their classes live, which header they have.
 
 A key's name in lower case is the module of its messages, and in camel case the stem of the class
-names: `CREATE_TOPICS` is `CreateTopicsRequest` and `CreateTopicsResponse` in `messages/create_topics.py`.
-Modules are imported when a class is first asked for, so that a client that only produces never loads
-the rest. What a key must tell before any message class is loaded, from which version on it is
-flexible, is part of the table here.
+names: `CREATE_TOPICS` is `CreateTopicsRequest` and `CreateTopicsResponse` in
+`messages/create_topics.py`. Modules are imported when a class is first asked for, so that a client
+that only produces never loads the rest. What a key must tell before any message class is loaded,
+from which version on it is flexible, is part of the table here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ApiKey(IntEnum):
 
     flexible_since: int
 
-    def __new__(cls, key: int, flexible_since: int) -> ApiKey:
+    def __new__(cls, key: int, flexible_since: int = NEVER) -> ApiKey:
         member = int.__new__(cls, key)
         member._value_ = key
         member.flexible_since = flexible_since

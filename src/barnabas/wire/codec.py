@@ -4,8 +4,8 @@
 on first use and kept. `decode` and `encode` are the short forms for everything that is not hot.
 
 A reader takes any buffer with the bounds of the frame within it, and leaves records fields as views
-of that buffer. A writer appends what it makes to a list, with the objects of records fields between,
-ready to be sent one after the other.
+of that buffer. A writer appends what it makes to a list, with the objects of records fields
+between, ready to be sent one after the other.
 """
 
 from __future__ import annotations

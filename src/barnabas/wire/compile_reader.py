@@ -4,11 +4,11 @@ The function is straight-line Python: structs and loops over arrays are written 
 neighbouring fields of fixed width, with the length that follows them, are one `unpack_from`. A
 version is known when the source is made, so no version is ever looked at while bytes are read.
 
-What keeps foreign bytes harmless: a length is compared with what is left of the frame before anything
-is sliced, and a count with what is left divided by the smallest element, before anything is built.
-Fields of fixed width are checked late, because reading them costs nothing: an offset past the end
-fails at the next length, the next count or at the end of the message. Whatever goes wrong is a
-`DecodeError`.
+What keeps foreign bytes harmless: a length is compared with what is left of the frame before
+anything is sliced, and a count with what is left divided by the smallest element, before anything
+is built. Fields of fixed width are checked late, because reading them costs nothing: an offset past
+the end fails at the next length, the next count or at the end of the message. Whatever goes wrong
+is a `DecodeError`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Makes the function that writes one message class in one version.
 
 As with readers, structs and arrays are written out in place and neighbouring fields of fixed width
-are one `pack`. Bytes gather in a bytearray; a records field hands on what was gathered, then the very
-object it holds, so that record bytes are never copied and a range of a file can be sent from the file.
+are one `pack`. Bytes gather in a bytearray; a records field hands on what was gathered, then the
+very object it holds, so that record bytes are never copied and a range of a file can be sent from
+the file.
 
 A field that the version lacks must be at its default unless it is ignorable; a tagged field travels
 only when it is away from its default. What cannot be expressed is an `EncodeError` that names the

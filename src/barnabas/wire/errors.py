@@ -1,8 +1,8 @@
 """Kafka's error codes, and the one exception that means "answer this to the peer".
 
 Every code knows whether a client may simply try again, and whether it should first refresh what it
-knows of the cluster. `ApiError` is raised anywhere below an API handler and becomes an error code in
-the response; it never means that something is wrong with this node.
+knows of the cluster. `ApiError` is raised anywhere below an API handler and becomes an error code
+in the response; it never means that something is wrong with this node.
 """
 
 from __future__ import annotations

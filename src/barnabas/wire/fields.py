@@ -10,11 +10,11 @@ A declaration reads like a typed attribute with a default, which is all that use
         current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "10+", tag=0)
         replicas: list[int] = array(int32)
 
-Each function returns a `Field`, the facts that the codec compiler needs; the class keeps those apart
-and makes slots of the attributes. The first argument says in which versions the field exists:
+Each function returns a `Field`, the facts that the codec compiler needs; the class keeps those
+apart and makes slots of the attributes. The first argument says in which versions the field exists:
 `"3+"`, `"0-12"`, `"0"`; left out, it is always there. The other facts are
 
-- `default`: what an instance has unless told, and what a reader sets where a version lacks the field;
+- `default`: what an instance has unless told, and what a reader sets where a version lacks it;
 - `nullable`: True, or the versions in which None may be sent;
 - `ignorable`: a version that lacks the field may drop it silently; without this it cannot be sent
   there unless it holds its default;
@@ -33,8 +33,8 @@ from barnabas.wire.uuids import ZERO
 T = TypeVar("T")
 
 Records = Any
-"""Record batches: a memoryview when read; when written, anything with a length (bytes, a memoryview,
-a range of a file) that the connection knows how to send."""
+"""Record batches: a memoryview when read; when written, anything with a length (bytes, a
+memoryview, a range of a file) that the connection knows how to send."""
 
 Nullable = str | Literal[True]
 
@@ -72,6 +72,7 @@ class Field:
         default: Any,
         tag: int | None,
         ignorable: bool,
+        *,
         nullable: str | bool = False,
         struct: Any = None,
         element: str | None = None,
@@ -171,7 +172,7 @@ def string(
     compact: bool = True,
 ) -> Any:
     """UTF-8 text. `compact=False` keeps the two-byte length even in flexible versions."""
-    return Field("string", versions, default, tag, ignorable, nullable, compact=compact)
+    return Field("string", versions, default, tag, ignorable, nullable=nullable, compact=compact)
 
 
 @overload
@@ -196,12 +197,13 @@ def binary(
     ignorable: bool = False,
 ) -> Any:
     """Opaque bytes, copied out of the frame."""
-    return Field("binary", versions, default, tag, ignorable, nullable)
+    return Field("binary", versions, default, tag, ignorable, nullable=nullable)
 
 
 def record_batches(versions: str = "0+", *, nullable: str | bool = False) -> Records:
-    """Record batches, never copied: a view of the frame when read, passed on as they are when written."""
-    return Field("records", versions, None if nullable else b"", None, False, nullable)
+    """Record batches, never copied: a view of the frame when read, passed on as they are when
+    written."""
+    return Field("records", versions, None if nullable else b"", None, False, nullable=nullable)
 
 
 @overload
@@ -228,7 +230,7 @@ def struct(
     ignorable: bool = False,
 ) -> Any:
     """One nested struct."""
-    return Field("struct", versions, default, tag, ignorable, nullable, struct=cls)
+    return Field("struct", versions, default, tag, ignorable, nullable=nullable, struct=cls)
 
 
 @overload
@@ -263,7 +265,9 @@ def array(
         kind, of = "struct", element
     else:
         kind, of = element.__name__, None
-    return Field("array", versions, default, tag, ignorable, nullable, struct=of, element=kind)
+    return Field(
+        "array", versions, default, tag, ignorable, nullable=nullable, struct=of, element=kind
+    )
 
 
 def _scalar(kind: str, versions: str, default: Any, tag: int | None, ignorable: bool) -> Any:

@@ -1,9 +1,9 @@
 """The base classes of everything that travels: `Struct`, and `Message`, a struct that stands alone.
 
-A class states its fields with the functions of `barnabas.wire.fields`. The metaclass takes those out
-of the namespace, turns the attributes into slots and remembers the facts in `FIELDS`; constructor,
-equality and repr follow from them. The constructor is generated when the first instance is made, so
-that importing declarations does no work.
+A class states its fields with the functions of `barnabas.wire.fields`. The metaclass takes those
+out of the namespace, turns the attributes into slots and remembers the facts in `FIELDS`;
+constructor, equality and repr follow from them. The constructor is generated when the first
+instance is made, so that importing declarations does no work.
 
 Messages are version-independent: one class serves every version, and what a version lacks is at its
 default after reading. They are mutable and therefore not hashable.

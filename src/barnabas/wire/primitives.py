@@ -4,8 +4,8 @@ An unsigned varint carries seven bits a byte, lowest first; the top bit says tha
 bytes are enough for 32 bits and ten for 64: longer ones, and values that do not fit, are refused.
 Padded encodings within that length are accepted, as Kafka does. Signed ones are folded (zigzag).
 
-Readers take a position and return the new one. They do not know where the frame ends: they refuse to
-run off the buffer, and whoever called them compares the new position with the end.
+Readers take a position and return the new one. They do not know where the frame ends: they refuse
+to run off the buffer, and whoever called them compares the new position with the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a member of a classic consumer group subscribes to, as it tells the group's leader.
 
-It travels as opaque bytes in JoinGroup, with its version in front. Version 1 adds the partitions that
-the member owns, for cooperative rebalancing, 2 the generation in which it got them and 3 its rack.
+It travels as opaque bytes in JoinGroup, with its version in front. Version 1 adds the partitions
+that the member owns, for cooperative rebalancing, 2 the generation of these and 3 its rack.
 """
 
 from __future__ import annotations

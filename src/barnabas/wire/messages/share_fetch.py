@@ -1,8 +1,8 @@
 """ShareFetch: a consumer of a share group acquires records and acknowledges earlier ones.
 
 The broker keeps a share session; an epoch of 0 opens it and -1 closes it. Acknowledge types are
-0 gap, 1 accept, 2 release, 3 reject and, since version 2, 4 renew. Version 2 also adds how records are
-acquired: by batches or strictly no more than asked for.
+0 gap, 1 accept, 2 release, 3 reject and, since version 2, 4 renew. Version 2 also adds how records
+are acquired: by batches or strictly no more than asked for.
 """
 
 from __future__ import annotations

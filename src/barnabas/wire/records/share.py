@@ -1,4 +1,4 @@
-"""What the share coordinator keeps in `__share_group_state`: the delivery state of share-partitions.
+"""What the share coordinator keeps in `__share_group_state`: delivery state of share-partitions.
 
 A snapshot holds the whole state; the updates after it hold only what changed.
 """

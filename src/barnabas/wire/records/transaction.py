@@ -1,7 +1,7 @@
 """What the transaction coordinator keeps in `__transaction_state`, and the markers it writes.
 
-A marker is a control record in the partitions of a transaction: `ControlRecordTypeSchema` is its key
-and `EndTxnMarker` its value, each with an int16 version in front.
+A marker is a control record in the partitions of a transaction: `ControlRecordTypeSchema` is its
+key and `EndTxnMarker` its value, each with an int16 version in front.
 """
 
 from __future__ import annotations
