@@ -16,14 +16,14 @@ ZERO = bytes(16)
 METADATA_TOPIC_ID = (1).to_bytes(16, "big")
 """The id of the topic `__cluster_metadata`."""
 
-UNASSIGNED_DIRECTORY = ZERO
+MIGRATING_DIRECTORY = ZERO
+"""The replica was placed before directories had ids."""
+
+UNASSIGNED_DIRECTORY = (1).to_bytes(16, "big")
 """The replica has no log directory yet."""
 
-LOST_DIRECTORY = (1).to_bytes(16, "big")
+LOST_DIRECTORY = (2).to_bytes(16, "big")
 """The replica's log directory is offline and not known by id."""
-
-MIGRATING_DIRECTORY = (2).to_bytes(16, "big")
-"""The replica was placed before directories had ids."""
 
 _RESERVED = 100
 _TEXT_LENGTH_LIMIT = 24
