@@ -53,7 +53,7 @@ _SMALLEST_RECORD = 7
 _MAX_BODY = 0x7FFFFFFF
 
 Headers = Iterable[tuple[str, bytes | None]]
-RecordTuple = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+RecordTuple = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
 @cython.cfunc
@@ -97,7 +97,10 @@ def _read_varint(
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            value &= 0xFFFFFFFF
+            if cython.compiled:
+                value = cython.cast(cython.uint, value)
+            else:
+                value &= 0xFFFFFFFF
             return (value >> 1) ^ -(value & 1), position
         shift += 7
     return 0, -1
@@ -119,7 +122,8 @@ def _read_varlong(
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            value &= 0xFFFFFFFFFFFFFFFF
+            if not cython.compiled:
+                value &= 0xFFFFFFFFFFFFFFFF
             return (value >> 1) ^ -(value & 1), position
         shift += 7
     return 0, -1
@@ -324,16 +328,18 @@ class _Cursor:
         return bytes(self.p[start : start + length])
 
     @cython.cfunc
-    def headers(self) -> list:  # type: ignore[type-arg]
-        found: list = []  # type: ignore[type-arg]
+    def headers(self) -> tuple:  # type: ignore[type-arg]
         left: cython.Py_ssize_t = self.header_count
+        if left == 0:
+            return ()
+        found: list = []  # type: ignore[type-arg]
         while left > 0:
             self.next_header()
             key: bytes = self.slice(self.key_start, self.key_length)
             value = self.slice(self.value_start, self.value_length)
             found.append((key.decode("utf-8", "surrogateescape"), value))
             left -= 1
-        return found
+        return tuple(found)
 
 
 def scan_records(  # noqa: PLR0917
@@ -410,7 +416,7 @@ def decode_records(  # noqa: PLR0917
             timestamp = _wrapping_add(base_timestamp, cursor.timestamp_delta)
         key = cursor.slice(cursor.key_start, cursor.key_length)
         value = cursor.slice(cursor.value_start, cursor.value_length)
-        headers: list = cursor.headers()  # type: ignore[type-arg]
+        headers: tuple = cursor.headers()  # type: ignore[type-arg]
         cursor.end_record()
         found.append((offset, timestamp, key, value, headers))
         index += 1

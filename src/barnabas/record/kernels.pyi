@@ -7,7 +7,7 @@ BATCH_OVERHEAD: int
 MAX_REFUSED: int
 
 Headers = Iterable[tuple[str, Buffer | None]]
-RecordTuple = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+RecordTuple = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 def scan_records(
     data: Buffer,

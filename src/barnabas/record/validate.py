@@ -2,8 +2,8 @@
 
 `validate` decides whether a client's bytes may be appended, and makes of them the bytes to write:
 the same memory unless they must be rebuilt (a topic with a codec of its own, offsets that do not
-count from 0). `assign_offsets` then writes offsets and leader epoch into the headers. The order of the
-checks, the codes and the sentences are those of Apache Kafka:
+count from 0). `assign_offsets` then writes offsets and leader epoch into the headers. The order of
+the checks, the codes and the sentences are those of Apache Kafka:
 
 | what | answer |
 | --- | --- |
@@ -16,9 +16,9 @@ checks, the codes and the sentences are those of Apache Kafka:
 | timestamp out of range, or its type set by the producer | INVALID_TIMESTAMP with record errors |
 
 As in Apache Kafka, bytes after the batch that are too few to be another one are cut off, and a
-wrong largest timestamp in the header is corrected. Where Apache Kafka has no considered answer: records
-that decompress to more than `max.decompressed.message.bytes` are MESSAGE_TOO_LARGE (Java producers
-answer that by splitting the batch), and a broken compressed stream is INVALID_RECORD.
+wrong largest timestamp in the header is corrected. Where Apache Kafka has no considered answer:
+records that decompress to more than `max.decompressed.message.bytes` are MESSAGE_TOO_LARGE (Java
+producers answer that by splitting the batch), and a broken compressed stream is INVALID_RECORD.
 """
 
 from __future__ import annotations
