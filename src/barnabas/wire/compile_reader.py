@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.wire.fields import NEW, Field
-from barnabas.wire.layout import FORMATS, Layout, element_field, literal
+from barnabas.wire.layout import FORMATS, LONGEST_STRING, Layout, element_field, literal
 from barnabas.wire.message import Message, Struct
 from barnabas.wire.primitives import Buffer, DecodeError, read_varint_rest
 
@@ -164,27 +164,28 @@ class _Source:
             self.line("else:")
             self.depth += 1
         self.line(f"q = p + {length}")
-        self.line(f"if not p <= q <= end: raise bad_length({field.name!r}, {length}, end - p)")
+        bounds = "not p <= q <= end"
+        if code == "h" and self.layout.compact(field):
+            bounds += f" or {length} > {LONGEST_STRING}"
+        self.line(f"if {bounds}: raise bad_length({field.name!r}, {length}, end - p)")
         self.line(f"{target} = {slicing}")
         self.line("p = q")
         self.depth -= nullable
 
     def _read_struct_field(self, field: Field, target: str) -> None:
-        nullable = self.layout.nullable(field)
-        if nullable:
-            present = self.name("n")
-            self._pending.append(("b", 1, present))
-            self.flush()
-            self.line(f"if {present} < 0:")
-            self.line(f" {target} = None")
-            self.line("else:")
-            self.depth += 1
-        else:
-            self.flush()
-        made = self.read_struct(field.struct)
+        if not self.layout.nullable(field):
+            self.line(f"{target} = {self.read_struct(field.struct)}")
+            return
+        present = self.name("n")
+        self._pending.append(("b", 1, present))
         self.flush()
-        self.line(f"{target} = {made}")
-        self.depth -= nullable
+        self.line(f"if {present} {'<' if field.tag is None else '<='} 0:")
+        self.line(f" {target} = None")
+        self.line("else:")
+        self.depth += 1
+        self.line(f"{target} = {self.read_struct(field.struct)}")
+        self.flush()
+        self.depth -= 1
 
     def _read_array(self, field: Field, target: str) -> None:
         count = self._read_length(field, "i", 4)

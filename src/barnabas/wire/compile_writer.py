@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.wire.fields import NEW, Field
-from barnabas.wire.layout import FORMATS, Layout, element_field, literal
+from barnabas.wire.layout import FORMATS, LONGEST_STRING, Layout, element_field, literal
 from barnabas.wire.message import Message, Struct
 from barnabas.wire.primitives import EncodeError, unsigned_varint
 
@@ -135,6 +135,9 @@ class _Source:
             self.flush()
             self.line(f"{one_more} = {null}{length} + 1")
             self.line(f"if {one_more} < 128: {self._out}.append({one_more})")
+            if code == "h":
+                too_long = f"raise too_long({field.name!r}, {one_more} - 1)"
+                self.line(f"elif {one_more} > {LONGEST_STRING + 1}: {too_long}")
             self.line(f"else: {self._out} += varint({one_more})")
         else:
             null = f"-1 if {null_if} else " if null_if else ""
@@ -173,7 +176,8 @@ class _Source:
             self.write_struct(field.struct, held)
             return
         self.flush()
-        self.line(f"if {held} is None: {self._out}.append(255)")
+        null = 255 if field.tag is None else 0
+        self.line(f"if {held} is None: {self._out}.append({null})")
         self.line("else:")
         self.depth += 1
         self._pending.append(("b", "1"))
@@ -270,6 +274,9 @@ def _failures(layout: Layout) -> dict[str, Any]:
     def lacking(field: str) -> EncodeError:
         return EncodeError(f"{label} has no {field}, and it is away from its default")
 
+    def too_long(field: str, length: int) -> EncodeError:
+        return EncodeError(f"{label}: {field} has {length} bytes, more than {LONGEST_STRING}")
+
     def bad_uuid(field: str) -> EncodeError:
         return EncodeError(f"{label}: {field} is not 16 bytes")
 
@@ -277,7 +284,7 @@ def _failures(layout: Layout) -> dict[str, Any]:
         culprit = _culprit(layout, message) if isinstance(message, Struct) else None
         return EncodeError(f"{label}: {culprit or 'it'} cannot be written: {error}")
 
-    return {"lacking": lacking, "bad_uuid": bad_uuid, "explained": explained}
+    return {"lacking": lacking, "too_long": too_long, "bad_uuid": bad_uuid, "explained": explained}
 
 
 def _culprit(layout: Layout, message: Struct) -> str | None:
@@ -316,7 +323,7 @@ def _culprit_value(layout: Layout, field: Field, value: Any, nullable: bool) -> 
         if kind in FORMATS:
             struct.pack(">" + FORMATS[kind][0], value)
         elif kind == "string":
-            if len(value.encode()) > 0x7FFF and not layout.compact(field):
+            if len(value.encode()) > LONGEST_STRING:
                 return ""
         elif kind == "binary":
             bytearray().extend(memoryview(value))

@@ -24,6 +24,9 @@ FORMATS = {
 }
 """The kinds of a fixed width, as `struct` knows them."""
 
+LONGEST_STRING = 0x7FFF
+"""In bytes, also where the length is a varint that could say more."""
+
 
 def version_range(text: str) -> tuple[int, int]:
     """`"3+"`, `"0-12"` or `"0"` as an inclusive pair."""

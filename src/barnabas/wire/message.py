@@ -107,15 +107,17 @@ class Message(Struct):
 
 
 def _generate_constructor(cls: type[Struct]) -> Any:
+    """Nested structs that nobody gave are built in place, without a call of their constructor."""
     parameters, lines = [], []
     scope: dict[str, Any] = {"NEW": NEW}
-    for index, field in enumerate(cls.FIELDS):
+    for field in cls.FIELDS:
         name = field.name
-        scope[f"default_{index}"] = field.default
-        parameters.append(f"{name}=default_{index}")
+        scope[f"default_{name}"] = field.default
+        parameters.append(f"{name}=default_{name}")
         if field.default is NEW:
-            scope[f"make_{index}"] = field.new_default
-            lines.append(f" self.{name} = make_{index}() if {name} is NEW else {name}")
+            lines.append(f" if {name} is NEW:")
+            lines.extend("  " + line for line in _build_default(field, f"self.{name}", scope))
+            lines.append(f" else: self.{name} = {name}")
         else:
             lines.append(f" self.{name} = {name}")
     head = (
@@ -125,3 +127,19 @@ def _generate_constructor(cls: type[Struct]) -> Any:
     constructor = scope["__init__"]
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     return constructor
+
+
+def _build_default(field: Field, target: str, scope: dict[str, Any]) -> list[str]:
+    """The lines that set `target` to a field's default."""
+    if field.default is not NEW:
+        constant = f"constant_{len(scope)}"
+        scope[constant] = field.default
+        return [f"{target} = {constant}"]
+    if field.kind == "array":
+        return [f"{target} = []"]
+    made = f"made_{len(scope)}"
+    scope[f"class_{made}"], scope[f"new_{made}"] = field.struct, field.struct.__new__
+    lines = [f"{target} = {made} = new_{made}(class_{made})"]
+    for inner in field.struct.FIELDS:
+        lines.extend(_build_default(inner, f"{made}.{inner.name}", scope))
+    return lines
