@@ -157,6 +157,7 @@ class Connection:
         "received_bytes",
         "sent_bytes",
         "unsent_bytes",
+        "when_closed",
     )
 
     def __init__(
@@ -191,6 +192,7 @@ class Connection:
         self._draining = False
         self._idle: Timeout | None = None
         self._throttle: Timeout | None = None
+        self.when_closed: Callable[[Connection], object] | None = None
 
     def start(self, frames: Frames) -> None:
         """Begin to receive."""
@@ -566,6 +568,8 @@ class Connection:
         self._prefix = b""
         self.unsent_bytes = 0
         self._frames.on_closed(reason)
+        if self.when_closed is not None:
+            self.when_closed(self)
 
     def _arm_idle(self, delay_ms: int) -> None:
         self._idle = self._environment.wheel.add(delay_ms, self._check_idle)

@@ -111,33 +111,45 @@ class SocketListening:
         self._loop = loop
         self._accepted = accepted
         self._prepare = prepare
-        self._paused = True
+        self._wanted = False
+        self._starved = False
+        self._active = False
         self._closed = False
         self.addresses: list[Address] = [plain_address(one.getsockname()) for one in sockets]
         self.resume()
 
     def pause(self) -> None:
-        if not self._paused:
-            self._paused = True
-            for listening in self._sockets:
-                self._loop.remove_reader(listening)
+        self._wanted = False
+        self._update()
 
     def resume(self) -> None:
-        if self._paused and not self._closed:
-            self._paused = False
+        self._wanted = True
+        self._update()
+
+    def _update(self) -> None:
+        active = self._wanted and not self._starved and not self._closed
+        if active and not self._active:
             for listening in self._sockets:
                 self._loop.add_reader(listening, self._accept, listening)
+        elif self._active and not active:
+            for listening in self._sockets:
+                self._loop.remove_reader(listening)
+        self._active = active
+
+    def _recover(self) -> None:
+        self._starved = False
+        self._update()
 
     def close(self) -> None:
         if not self._closed:
-            self.pause()
             self._closed = True
+            self._update()
             for listening in self._sockets:
                 listening.close()
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_EVENT):
-            if self._paused:
+            if not self._active:
                 return
             try:
                 connected, _ = listening.accept()
@@ -146,8 +158,9 @@ class SocketListening:
             except OSError as error:
                 logger.warning("Cannot accept connections: %s", error.strerror or error)
                 if error.errno in _OUT_OF_RESOURCES:
-                    self.pause()
-                    self._loop.call_later(_ACCEPT_RETRY_S, self.resume)
+                    self._starved = True
+                    self._update()
+                    self._loop.call_later(_ACCEPT_RETRY_S, self._recover)
                 return
             try:
                 self._prepare(connected)
