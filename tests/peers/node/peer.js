@@ -119,14 +119,15 @@ async function consume(request) {
   return state.records;
 }
 
+const admins = new Map();
+
 async function admin(request) {
-  const connected = client(request).admin();
-  await connected.connect();
-  try {
-    return await connected[request.call](...request.args) ?? null;
-  } finally {
-    await connected.disconnect();
+  if (!admins.has(request.bootstrap)) {
+    const connected = client(request).admin();
+    await connected.connect();
+    admins.set(request.bootstrap, connected);
   }
+  return await admins.get(request.bootstrap)[request.call](...request.args) ?? null;
 }
 
 const OPERATIONS = {
