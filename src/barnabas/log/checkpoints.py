@@ -63,7 +63,9 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     _write_entries(
-        disk, path, [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+        disk,
+        path,
+        [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()],
     )
 
 

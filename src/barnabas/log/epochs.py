@@ -11,8 +11,9 @@ again in the batches.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
-from barnabas.log.checkpoints import read_epochs, write_epochs
+from barnabas.log.checkpoints import CorruptCheckpoint, read_epochs, write_epochs
 from barnabas.seams import Disk
 
 UNDEFINED_EPOCH = -1
@@ -22,14 +23,26 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     __slots__ = ("_disk", "_epochs", "_offsets", "latest", "path", "unsynced")
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(
+        self, disk: Disk, path: str, entries_at_start: Sequence[tuple[int, int]] = ()
+    ) -> None:
         self.path = path
         self.unsynced = False
         self._disk = disk
-        entries = read_epochs(disk, path)
+        entries = entries_at_start
         self._epochs = [epoch for epoch, _ in entries]
         self._offsets = [offset for _, offset in entries]
         self.latest = self._epochs[-1] if entries else UNDEFINED_EPOCH
+
+    @classmethod
+    def load(cls, disk: Disk, path: str) -> LeaderEpochs | None:
+        """None if there is no usable file: then the batches must tell."""
+        try:
+            if disk.size_of(path) == 0:
+                return None
+            return cls(disk, path, read_epochs(disk, path))
+        except (FileNotFoundError, CorruptCheckpoint):
+            return None
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._offsets, strict=True))
@@ -96,6 +109,12 @@ class LeaderEpochs:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         write_epochs(self._disk, self.path, self.entries())
         self.unsynced = True
+
+    def sync(self) -> None:
+        """Make the file durable. Safe in another thread."""
+        if self.unsynced:
+            self.unsynced = False
+            self._disk.open(self.path).sync()
 
     def moved(self, path: str) -> None:
         self.path = path

@@ -34,7 +34,9 @@ LOCK = ".lock"
 
 CLUSTER_METADATA_DIRECTORY = "__cluster_metadata-0"
 
-_SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.[a-z]+)?\Z")
+_SEGMENT_FILE = re.compile(
+    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.[a-z]+)?\Z"
+)
 _MARKED_DIRECTORY = re.compile(r"(?P<name>\S+)\.(?P<id>[^.]+)-(?P<mark>delete|future|stray)\Z")
 _PARTITION_DIRECTORY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
 

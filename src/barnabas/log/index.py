@@ -225,7 +225,7 @@ class OffsetIndex(_Index):
 
 
 class TimeIndex(_Index):
-    """Entries of int64 timestamp, int32 relative offset: the largest timestamp up to that offset."""
+    """Entries of int64 timestamp, int32 relative offset: the largest timestamp up to there."""
 
     STRUCT = Struct(">qi")
     ENTRY_SIZE = 12

@@ -9,13 +9,18 @@ after a crash the newest valid one below the end is loaded and the records above
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from bisect import bisect_right, insort
+from collections.abc import Collection, Iterable
 from struct import Struct, error
 
 from crc32c import crc32c
 
+from barnabas.log import file_names
 from barnabas.log.producer_state import BatchMetadata, ProducerState
 from barnabas.seams import Disk
+
+logger = logging.getLogger(__name__)
 
 VERSION = 1
 _HEAD = Struct(">hI")
@@ -80,3 +85,62 @@ def write(disk: Disk, path: str, states: Iterable[ProducerState]) -> None:
 
 def read(disk: Disk, path: str) -> list[ProducerState]:
     return decode(disk.read_file(path))
+
+
+class SnapshotFiles:
+    """The snapshots of one partition: which there are, the newest usable one, removal."""
+
+    __slots__ = ("_directory", "_disk", "offsets")
+
+    def __init__(self, disk: Disk, directory: str, offsets: Iterable[int]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.offsets = sorted(offsets)
+
+    def path(self, offset: int) -> str:
+        return f"{self._directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
+
+    def write(self, offset: int, states: Iterable[ProducerState]) -> None:
+        write(self._disk, self.path(offset), states)
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+
+    def load_newest(self, end_offset: int) -> tuple[int, list[ProducerState]] | None:
+        """The newest usable snapshot not above `end_offset`. Damaged ones are removed."""
+        for offset in reversed(self.offsets[: bisect_right(self.offsets, end_offset)]):
+            try:
+                return offset, read(self._disk, self.path(offset))
+            except (CorruptSnapshot, FileNotFoundError) as failure:
+                logger.warning("dropping snapshot %s: %s", self.path(offset), failure)
+                self.remove(offset)
+        return None
+
+    def remove(self, offset: int) -> None:
+        slot = bisect_right(self.offsets, offset) - 1
+        if slot < 0 or self.offsets[slot] != offset:
+            return
+        del self.offsets[slot]
+        try:
+            self._disk.remove(self.path(offset))
+        except FileNotFoundError:
+            return
+
+    def remove_above(self, offset: int) -> None:
+        for above in self.offsets[bisect_right(self.offsets, offset) :]:
+            self.remove(above)
+
+    def keep_only(self, base_offsets: Collection[int]) -> None:
+        """Remove those that belong to no segment, except for the newest of all."""
+        for offset in self.offsets[:-1]:
+            if offset not in base_offsets:
+                self.remove(offset)
+
+    def sync(self, offset: int) -> None:
+        """Safe in another thread."""
+        try:
+            self._disk.open(self.path(offset)).sync()
+        except FileNotFoundError:
+            return
+
+    def moved(self, directory: str) -> None:
+        self._directory = directory

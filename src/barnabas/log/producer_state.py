@@ -134,7 +134,6 @@ class Producers:
 
     __slots__ = ("_name", "_ongoing", "_states", "_unreplicated", "expiration_ms")
 
-
     def __init__(self, name: str, expiration_ms: int) -> None:
         self._name = name
         self.expiration_ms = expiration_ms

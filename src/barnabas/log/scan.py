@@ -49,6 +49,27 @@ def find_batch(file: DiskFile, position: int, end: int, offset: int) -> FoundBat
     return None
 
 
+def find_last_batch(file: DiskFile, position: int, end: int) -> FoundBatch | None:
+    """The last whole batch between `position`, where one begins, and `end`."""
+    unpack = _FRAME.unpack_from
+    last: FoundBatch | None = None
+    while position + BATCH_OVERHEAD <= end:
+        chunk = file.read_at(position, min(_HEADER_CHUNK, end - position))
+        usable = len(chunk) - _FRAME.size
+        at = 0
+        while at <= usable:
+            base_offset, length, delta = unpack(chunk, at)
+            size = length + LOG_OVERHEAD
+            if size < BATCH_OVERHEAD or position + at + size > end:
+                return last
+            last = FoundBatch(position + at, base_offset, base_offset + delta, size)
+            at += size
+        if at == 0:
+            return last
+        position += at
+    return last
+
+
 class ScannedBatch(NamedTuple):
     """A batch in a buffer: `buffer[start:start + header.size_in_bytes]`, and where it was found."""
 

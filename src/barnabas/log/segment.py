@@ -11,15 +11,13 @@ within an int32 of it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import NamedTuple
 
 from barnabas.log import file_names
 from barnabas.log.disk import FileRange
 from barnabas.log.index import OffsetIndex, TimeIndex
-from barnabas.log.scan import FoundBatch, find_batch, scan_batches
+from barnabas.log.scan import FoundBatch, find_batch, find_last_batch, scan_batches
 from barnabas.log.transaction_index import TransactionIndex
-from barnabas.record.batch import BatchHeader
 from barnabas.record.errors import BadRecords
 from barnabas.record.read import batch_records
 from barnabas.seams import Disk, DiskFile
@@ -28,28 +26,33 @@ MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 NO_TIMESTAMP = -1
 
 
-class TimestampOffset(NamedTuple):
-    timestamp: int
+class Found(NamedTuple):
+    """What a search by timestamp found."""
+
+    timestamp_ms: int
     offset: int
     leader_epoch: int
 
 
 class OpenSegments:
-    """Sealed segments whose files are open, least recently used first."""
+    """Segments whose `.log` file is open, in the order of opening: the oldest is let go when there
+    are too many. That one in use is opened again costs less than counting every use."""
 
     def __init__(self, limit: int = 512) -> None:
         self.limit = limit
-        self._segments: OrderedDict[Segment, None] = OrderedDict()
+        self._segments: dict[Segment, None] = {}
 
     def __len__(self) -> int:
         return len(self._segments)
 
-    def used(self, segment: Segment) -> None:
+    def opened(self, segment: Segment) -> None:
         segments = self._segments
+        segments.pop(segment, None)
+        if len(segments) >= self.limit:
+            oldest = next(iter(segments))
+            del segments[oldest]
+            oldest.release()
         segments[segment] = None
-        segments.move_to_end(segment)
-        if len(segments) > self.limit:
-            segments.popitem(last=False)[0].release()
 
     def forget(self, segment: Segment) -> None:
         self._segments.pop(segment, None)
@@ -68,6 +71,7 @@ class Segment:
         "created_ms",
         "jitter_ms",
         "offset_index",
+        "open_segments",
         "size",
         "suffix",
         "time_index",
@@ -93,6 +97,7 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.suffix = suffix
+        self.open_segments: OpenSegments | None = None
         self._file: DiskFile | None = None
         self._bytes_since_index_entry = 0
         self._first_timestamp: int | None = None
@@ -134,6 +139,8 @@ class Segment:
         segment._max_timestamp = NO_TIMESTAMP
         segment.offset_index.clear()
         segment.time_index.clear()
+        segment.offset_index.release()
+        segment.time_index.release()
         return segment
 
     def __repr__(self) -> str:
@@ -149,6 +156,8 @@ class Segment:
         if file is None:
             file = self._file = self._disk.open(self.path(file_names.LOG))
             file.size = self.size
+            if self.open_segments is not None:
+                self.open_segments.opened(self)
         return file
 
     # -- appending
@@ -183,23 +192,24 @@ class Segment:
         if timestamp >= 0:
             self.time_index.maybe_append(timestamp, self._max_timestamp_offset)
 
-    def should_roll(
+    def should_roll(  # noqa: PLR0917 - on the path of every append
         self,
         size: int,
         last_offset: int,
         max_timestamp: int,
         now_ms: int,
-        *,
         segment_bytes: int,
         segment_ms: int,
         index_bytes: int,
     ) -> bool:
         """Must a new segment be started before batches of `size` bytes are appended?"""
+        if not self.size:
+            return False
         if self.size + size > segment_bytes:
-            return self.size > 0
+            return True
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if self.size and self._waited_ms(max_timestamp, now_ms) > segment_ms - self.jitter_ms:
+        if self._waited_ms(max_timestamp, now_ms) > segment_ms - self.jitter_ms:
             return True
         return self.offset_index.is_full(index_bytes) or self.time_index.is_full(index_bytes)
 
@@ -259,7 +269,7 @@ class Segment:
     def upper_bound_offset(self, offset: int, position: int, length: int) -> int | None:
         return self.offset_index.upper_bound(offset, position, length)
 
-    def find_by_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
+    def find_by_timestamp(self, timestamp: int, from_offset: int) -> Found | None:
         """The first record at or after `from_offset` that is not older than `timestamp`."""
         start_offset = max(self.time_index.lookup(timestamp)[1], from_offset)
         position = self.offset_index.lookup(start_offset)[1]
@@ -269,26 +279,18 @@ class Segment:
                 continue
             for record in batch_records(batch.buffer, header, batch.start):
                 if record[1] >= timestamp and record[0] >= from_offset:
-                    return TimestampOffset(record[1], record[0], header.partition_leader_epoch)
+                    return Found(record[1], record[0], header.partition_leader_epoch)
         return None
 
-    def find_max_timestamp(self) -> TimestampOffset | None:
+    def find_max_timestamp(self) -> Found | None:
         """The first record that has the largest timestamp of this segment."""
         timestamp = self.max_timestamp
         return None if timestamp < 0 else self.find_by_timestamp(timestamp, self.base_offset)
 
     def next_offset(self) -> int:
         """The offset after the last batch, found by walking from the last index entry."""
-        position = self.offset_index.last()[1]
-        last: BatchHeader | None = None
-        while position < self.size:
-            found = find_batch(self.file, position, self.size, -1)
-            if found is None:
-                break
-            position += found.size
-            last_offset = found.last_offset
-            last = last or BatchHeader(*([0] * 13))
-        return self.base_offset if last is None else last_offset + 1
+        last = find_last_batch(self.file, self.offset_index.last()[1], self.size)
+        return self.base_offset if last is None else last.last_offset + 1
 
     # -- changing
 
@@ -321,10 +323,12 @@ class Segment:
             pass  # recovery finds and cuts it
         self._max_timestamp, self._max_timestamp_offset = timestamp, offset
 
-    def load_as_active(self) -> None:
-        """Prepare a segment that will be appended to again: what is not indexed yet is found out."""
-        self._reload_max_timestamp()
-        self._bytes_since_index_entry = self.size - self.offset_index.last()[1]
+    def forget_timestamps(self) -> None:
+        """The segment is about to be indexed anew, batch by batch."""
+        self._first_timestamp = None
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._bytes_since_index_entry = 0
 
     def seal(self) -> None:
         """No append comes after this."""
@@ -340,16 +344,25 @@ class Segment:
         self.offset_index.write_waiting()
         self.time_index.write_waiting()
 
-    def sync(self) -> None:
-        """Make everything of this segment durable. Safe in another thread after `write_waiting`."""
-        self.file.sync()
-        self.offset_index.sync()
-        self.time_index.sync()
-        self.transaction_index.sync()
+    def sync(self, *, indexes: bool = True) -> None:
+        """Make what the operating system has of this segment durable. Safe in another thread: files
+        are opened anew, and one that retention has removed meanwhile needs no sync."""
+        file = self._file
+        try:
+            if file is None:
+                file = self._disk.open(self.path(file_names.LOG))
+            file.sync()
+            if indexes:
+                for kind in self.kinds()[1:]:
+                    self._disk.open(self.path(kind)).sync()
+        except FileNotFoundError:
+            return
 
     def release(self) -> None:
         """Let the files go; they are closed when no reader has them any more."""
         self._file = None
+        if self.open_segments is not None:
+            self.open_segments.forget(self)
         self.offset_index.release()
         self.time_index.release()
         self.transaction_index.release()
@@ -358,6 +371,7 @@ class Segment:
         """An orderly end: the last time index entry is written."""
         if self._max_timestamp is not None:
             self._append_time_entry()
+        self.write_waiting()
         if self._file is not None:
             self._file.truncate(self.size)
         self.release()
@@ -371,8 +385,8 @@ class Segment:
         return kinds
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename all files, the log last when it gains a mark and first when it loses one, so that
-        a crash in between is seen from the log's name."""
+        """Rename all files, the log first: its name decides what the segment is. After a crash in
+        between, indexes that do not follow it are dropped and built anew."""
         before = {kind: self.path(kind) for kind in self.kinds()}
         self.suffix = suffix
         for kind, path in before.items():

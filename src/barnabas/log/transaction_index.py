@@ -74,9 +74,7 @@ class TransactionIndex:
                     raise CorruptIndex(f"{self.path} has entries of unknown version {version}")
                 yield AbortedTransaction(producer_id, first, last, stable)
 
-    def collect(
-        self, fetch_offset: int, upper_bound: int, found: list[AbortedTransaction]
-    ) -> bool:
+    def collect(self, fetch_offset: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
         """Add what touches `[fetch_offset, upper_bound)`; True if later segments cannot matter."""
         for aborted in self.entries():
             if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_bound:
