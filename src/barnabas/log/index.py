@@ -162,6 +162,12 @@ class _Index:
         self.write_waiting()
         self._file = None
 
+    def abandon(self) -> None:
+        """Drop the open file and what waits to be written to it."""
+        self._firsts = []
+        self._seconds = []
+        self._file = None
+
     def moved(self, path: str) -> None:
         self.path = path
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
@@ -106,10 +107,10 @@ class Log:
         "log_end_offset",
         "log_start_offset",
         "name",
+        "on_roll",
         "parent_directory",
         "partition",
         "producers",
-        "rolled",
         "snapshots",
         "topic",
         "topic_id",
@@ -152,7 +153,7 @@ class Log:
         self.flushed_offset = loaded.log_end_offset
         self.high_watermark = self.log_start_offset
         self.unflushed_since_ms: int | None = None
-        self.rolled = False
+        self.on_roll: Callable[[Log], None] | None = None
         self.cleaning = False
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}
@@ -382,7 +383,8 @@ class Log:
         sealed.seal()
         self.snapshots.write(self.log_end_offset, self.producers)
         self._start_segment(base_offset, now_ms)
-        self.rolled = True
+        if self.on_roll is not None:
+            self.on_roll(self)
         return self._active
 
     def _start_segment(self, base_offset: int, now_ms: int) -> None:
@@ -659,6 +661,11 @@ class Log:
         for segment in self._segments:
             segment.release()
 
+    def abandon(self) -> None:
+        """Let all files go and write nothing: the directory failed, or the end is not orderly."""
+        for segment in self._segments:
+            segment.abandon()
+
     # -- truncating
 
     def truncate_to(self, offset: int) -> bool:
@@ -747,7 +754,7 @@ class Log:
         return count
 
     def doom(self, segments: list[Segment], now_ms: int) -> None:
-        """Mark files as deleted; `remove_doomed` removes them after `file.delete.delay.ms`."""
+        """Mark files as deleted; `take_doomed` gives them after `file.delete.delay.ms`."""
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in segments:
             segment.release()
@@ -756,14 +763,13 @@ class Log:
             self._doomed.append((due_ms, segment))
         self._directory_unsynced = True
 
-    def remove_doomed(self, now_ms: int) -> int:
-        """Remove the files of segments that were deleted long enough ago."""
+    def take_doomed(self, now_ms: int) -> list[Segment]:
+        """The segments whose files may now be removed; the caller does it."""
+        if not self._doomed:
+            return []
         due = [segment for due_ms, segment in self._doomed if due_ms <= now_ms]
-        if due:
-            self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
-            for segment in due:
-                segment.remove_files()
-        return len(due)
+        self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
+        return due
 
     def moved(self, directory: str) -> None:
         """The partition's directory was renamed."""

@@ -367,6 +367,15 @@ class Segment:
         self.time_index.release()
         self.transaction_index.release()
 
+    def abandon(self) -> None:
+        """Let the files go as they are."""
+        self._file = None
+        if self.open_segments is not None:
+            self.open_segments.forget(self)
+        self.offset_index.abandon()
+        self.time_index.abandon()
+        self.transaction_index.release()
+
     def close(self) -> None:
         """An orderly end: the last time index entry is written."""
         if self._max_timestamp is not None:

@@ -1,0 +1,488 @@
+"""All logs of a node, over all of its log directories.
+
+The manager loads what is there, makes and removes logs, and does what must be done from time to
+time: retention, flushing, checkpoints, compaction, forgetting producers. Whoever owns the clock
+calls these; each returns at once and leaves the slow part (fsync, removing files, compacting) to
+the background.
+
+A directory that fails takes its own partitions offline and no others. `failed` is told, so that
+whoever holds partitions lets them go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig
+from barnabas.log import file_names
+from barnabas.log.checkpoints import (
+    CorruptCheckpoint,
+    TopicPartition,
+    read_partition_metadata,
+    write_partition_metadata,
+)
+from barnabas.log.directory import LogDirectory
+from barnabas.log.log import PRODUCER_EXPIRATION_MS, Log
+from barnabas.log.recovery import UnreadableLog
+from barnabas.log.segment import OpenSegments
+from barnabas.seams import Background, Clock, Disk, Randomness
+from barnabas.wire.uuids import ZERO, from_text, to_text
+
+logger = logging.getLogger(__name__)
+
+ConfigOf = Callable[[str], LogConfig]
+
+
+class DuplicateLog(Exception):
+    """The same partition is in two log directories; someone must say which one is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSize:
+    topic: str
+    index: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryDescription:
+    """What DescribeLogDirs shows of one directory. Bytes are -1 where they cannot be had."""
+
+    path: str
+    is_online: bool
+    total_bytes: int
+    usable_bytes: int
+    partitions: list[PartitionSize]
+
+
+class LogManager:
+    def __init__(
+        self,
+        disk: Disk,
+        background: Background,
+        directories: Sequence[str],
+        *,
+        config_of: ConfigOf,
+        clock: Clock,
+        randomness: Randomness,
+        broker: BrokerConfig | None = None,
+        open_files_limit: int = 512,
+    ) -> None:
+        self._disk = disk
+        self._background = background
+        self._config_of = config_of
+        self._clock = clock
+        self._randomness = randomness
+        self.directories = [LogDirectory(disk, path) for path in dict.fromkeys(directories)]
+        self._producer_expiration_ms = (
+            PRODUCER_EXPIRATION_MS if broker is None else broker.producer_id_expiration_ms
+        )
+        self._open_segments = OpenSegments(open_files_limit)
+        self._logs: dict[TopicPartition, Log] = {}
+        self.logs: Mapping[TopicPartition, Log] = MappingProxyType(self._logs)
+        self.failed: Callable[[str, OSError], None] = self.directory_failed
+        self._doomed: list[tuple[int, str]] = []
+        self._unreadable: dict[TopicPartition, UnreadableLog] = {}
+        self._stale: set[TopicPartition] = set()
+        self._checkpointing = False
+        self._flushing: set[Log] = set()
+
+    # -- start
+
+    def load(self) -> None:
+        """Load every log of every directory that works; the others are offline."""
+        for directory in self.directories:
+            try:
+                names = directory.open()
+            except OSError as error:
+                self.failed(directory.path, error)
+                continue
+            self._load_directory(directory, names)
+        if self.directories and not self.live_directories():
+            logger.error("none of the log directories can be used")
+
+    def _load_directory(self, directory: LogDirectory, names: list[str]) -> None:
+        now_ms = self._clock.now_ms()
+        works: list[Callable[[], None]] = []
+        loaded: list[Log] = []
+        failures: list[tuple[str, OSError]] = []
+        for name in names:
+            if name == file_names.CLUSTER_METADATA_DIRECTORY:
+                continue
+            parsed = file_names.parse_partition_directory(name)
+            if parsed is None:
+                continue
+            path = f"{directory.path}/{name}"
+            topic, index, mark = parsed
+            if mark == file_names.DELETE_DIRECTORY:
+                self._doomed.append((now_ms, path))
+            elif mark:
+                logger.warning("%s is left as it is: it belongs to no partition", path)
+            else:
+                works.append(
+                    self._loading(
+                        directory,
+                        path,
+                        (topic, index),
+                        now_ms=now_ms,
+                        loaded=loaded,
+                        failures=failures,
+                    )
+                )
+        if directory.was_clean:
+            for work in works:
+                work()
+        else:
+            if works:
+                logger.info(
+                    "%s was not closed in order: recovering its %d logs", directory.path, len(works)
+                )
+            self._background.run_all(works)
+        for log in loaded:
+            key = (log.topic, log.partition)
+            other = self._logs.get(key)
+            if other is not None:
+                raise DuplicateLog(f"{log.directory} and {other.directory} hold the same partition")
+            self._adopt(key, log)
+        for path, error in failures[:1]:
+            logger.error("loading %s: %s", path, error)
+            self.failed(directory.path, error)
+
+    def _loading(
+        self,
+        directory: LogDirectory,
+        path: str,
+        key: TopicPartition,
+        *,
+        now_ms: int,
+        loaded: list[Log],
+        failures: list[tuple[str, OSError]],
+    ) -> Callable[[], None]:
+        def load() -> None:
+            if failures:
+                return
+            try:
+                topic_id = self._read_topic_id(path)
+                log = Log.open(
+                    self._disk,
+                    path,
+                    self._config_of(key[0]),
+                    now_ms=now_ms,
+                    topic_id=topic_id,
+                    log_start_offset=directory.log_start_offsets.get(key, 0),
+                    recovery_point=directory.recovery_points.get(key, 0),
+                    high_watermark=directory.high_watermarks.get(key, 0),
+                    clean=directory.was_clean,
+                    producer_expiration_ms=self._producer_expiration_ms,
+                    open_segments=self._open_segments,
+                    randomness=self._randomness,
+                )
+            except UnreadableLog as error:
+                logger.error("%s is left as it is: %s", path, error)
+                self._unreadable[key] = error
+            except OSError as error:
+                failures.append((path, error))
+            else:
+                loaded.append(log)
+
+        return load
+
+    def _read_topic_id(self, path: str) -> bytes | None:
+        try:
+            text = read_partition_metadata(self._disk, f"{path}/{file_names.PARTITION_METADATA}")
+            return None if text is None else from_text(text)
+        except (CorruptCheckpoint, ValueError) as error:
+            logger.warning("going on without the topic id of %s: %s", path, error)
+            return None
+
+    def _adopt(self, key: TopicPartition, log: Log) -> None:
+        log.on_roll = self._rolled
+        self._logs[key] = log
+
+    def previous_broker_epoch(self) -> int:
+        """The broker epoch of an orderly stop, or -1: then others must not rely on our logs."""
+        epochs = [each.shutdown.broker_epoch if each.shutdown else -1 for each in self.directories]
+        return epochs[0] if epochs and len(set(epochs)) == 1 else -1
+
+    # -- finding, making, removing
+
+    def live_directories(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.is_online]
+
+    def get(self, topic: str, index: int) -> Log | None:
+        return self._logs.get((topic, index))
+
+    def get_or_create(
+        self, topic: str, index: int, topic_id: bytes, *, is_new: bool = False
+    ) -> Log:
+        """The log of a partition, made if it is not there. OSError if no directory can have it;
+        also while one is offline, since the log may be there, unless the partition `is_new`."""
+        key = (topic, index)
+        if key in self._unreadable:
+            raise self._unreadable[key]
+        log = self._logs.get(key)
+        if log is not None:
+            if log.topic_id is None and topic_id != ZERO:
+                self._set_topic_id(log, topic_id)
+            if log.topic_id == topic_id or topic_id == ZERO:
+                return log
+            logger.warning("%s has another topic id: it is set aside as stray", log.directory)
+            self.set_aside(topic, index)
+        live = self.live_directories()
+        if not live or (len(live) < len(self.directories) and not is_new):
+            offline = [directory.path for directory in self.directories if not directory.is_online]
+            raise OSError(
+                f"Can not create log for {topic}-{index} because log directories "
+                f"{', '.join(offline)} are offline"
+            )
+        counts = {directory.path: 0 for directory in live}
+        if len(live) > 1:
+            for other in self._logs.values():
+                counts[other.parent_directory] += 1
+        directory = min(live, key=lambda each: counts[each.path])
+        try:
+            return self._create(directory, key, topic_id)
+        except OSError as error:
+            self.failed(directory.path, error)
+            raise
+
+    def _create(self, directory: LogDirectory, key: TopicPartition, topic_id: bytes) -> Log:
+        if key in self._stale:
+            # An earlier log of that name is gone: its offsets must not be taken for the new one's.
+            directory.checkpoint(self._in(directory))()
+            self._stale.discard(key)
+        path = f"{directory.path}/{file_names.partition_directory(*key)}"
+        log = Log.open(
+            self._disk,
+            path,
+            self._config_of(key[0]),
+            now_ms=self._clock.now_ms(),
+            producer_expiration_ms=self._producer_expiration_ms,
+            open_segments=self._open_segments,
+            randomness=self._randomness,
+        )
+        if topic_id != ZERO:
+            self._set_topic_id(log, topic_id)
+        self._adopt(key, log)
+        return log
+
+    def _set_topic_id(self, log: Log, topic_id: bytes) -> None:
+        path = f"{log.directory}/{file_names.PARTITION_METADATA}"
+        write_partition_metadata(self._disk, path, to_text(topic_id))
+        log.topic_id = topic_id
+
+    def delete(self, topic: str, index: int) -> None:
+        """Take a partition's log away. Its files go after `file.delete.delay.ms`."""
+        log = self._logs.get((topic, index))
+        if log is None:
+            return
+        path = self._move_away(log, file_names.delete_directory)
+        if path is not None:
+            self._doomed.append((self._clock.now_ms() + log.config.file_delete_delay_ms, path))
+
+    def set_aside(self, topic: str, index: int) -> None:
+        """Keep the files of a log under another name: it belongs to no partition of the cluster."""
+        log = self._logs.get((topic, index))
+        if log is not None:
+            self._move_away(log, file_names.stray_directory)
+
+    def _move_away(self, log: Log, name_of: Callable[[str, int, str], str]) -> str | None:
+        key = (log.topic, log.partition)
+        del self._logs[key]
+        self._stale.add(key)
+        unique = self._randomness.randbytes(16).hex()
+        path = f"{log.parent_directory}/{name_of(log.topic, log.partition, unique)}"
+        try:
+            log.release()
+            self._disk.rename(log.directory, path)
+            log.moved(path)
+        except OSError as error:
+            self.failed(log.parent_directory, error)
+            return None
+        directory = self._directory(log.parent_directory)
+        if directory is not None:
+            directory.cleaner_offsets.pop(key, None)
+        return path
+
+    def find_strays(self, is_expected: Callable[[Log], bool]) -> list[Log]:
+        """Logs that the metadata of the cluster does not place here."""
+        return [log for log in self._logs.values() if not is_expected(log)]
+
+    def update_config(self, topic: str, config: LogConfig) -> None:
+        for log in self._logs.values():
+            if log.topic == topic:
+                log.update_config(config)
+
+    def _directory(self, path: str) -> LogDirectory | None:
+        return next((each for each in self.directories if each.path == path), None)
+
+    def _in(self, directory: LogDirectory) -> list[Log]:
+        return [log for log in self._logs.values() if log.parent_directory == directory.path]
+
+    # -- failures
+
+    def directory_failed(self, path: str, error: OSError) -> None:
+        """Take a directory and its logs offline."""
+        directory = self._directory(path)
+        if directory is None or not directory.is_online:
+            return
+        directory.error = error
+        directory.unlock()
+        for key in [key for key, log in self._logs.items() if log.parent_directory == path]:
+            self._logs.pop(key).abandon()
+
+    def _guarded(self, logs: Iterable[Log]) -> Iterator[Log]:
+        """Those of `logs` that are still here when it is their turn."""
+        for log in list(logs):
+            if self._logs.get((log.topic, log.partition)) is log:
+                yield log
+
+    # -- from time to time
+
+    def run_retention(self, now_ms: int) -> int:
+        """Remove what is too old or too much; how many segments went."""
+        count = 0
+        for log in self._guarded(self._logs.values()):
+            if log.cleaning:
+                continue
+            try:
+                count += log.delete_old_segments(now_ms)
+            except OSError as error:
+                self.failed(log.parent_directory, error)
+        return count
+
+    def remove_doomed(self, now_ms: int) -> None:
+        """Remove the files of segments and partitions that were deleted long enough ago."""
+        removals: list[Callable[[], None]] = []
+        for log in self._logs.values():
+            removals += [segment.remove_files for segment in log.take_doomed(now_ms)]
+        due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
+        if due:
+            self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
+            removals += [lambda path=path: self._remove_tree(path) for path in due]  # type: ignore[misc]
+        if removals:
+            self._background.submit(lambda: _run(removals), _report)
+
+    def _remove_tree(self, path: str) -> None:
+        try:
+            self._disk.remove_tree(path)
+        except FileNotFoundError:
+            return
+
+    def flush_dirty(self, now_ms: int) -> None:
+        """Flush the logs whose oldest unflushed record has waited for `flush.ms`."""
+        for log in self._logs.values():
+            since_ms = log.unflushed_since_ms
+            if since_ms is not None and now_ms - since_ms >= log.config.flush_ms:
+                self._flush(log, log.flush)
+
+    def _rolled(self, log: Log) -> None:
+        self._flush(log, log.flush_sealed)
+
+    def _flush(self, log: Log, flush: Callable[[], None]) -> None:
+        if log in self._flushing:
+            return
+        self._flushing.add(log)
+
+        def done(_: None, error: Exception | None) -> None:
+            self._flushing.discard(log)
+            if isinstance(error, OSError):
+                self.failed(log.parent_directory, error)
+            elif error is not None:
+                raise error
+
+        self._background.submit(flush, done)
+
+    def checkpoint(self) -> None:
+        """Write recovery points, log start offsets and high watermarks."""
+        if self._checkpointing:
+            return
+        self._checkpointing = True
+        stale = set(self._stale)
+        works = [
+            (directory, directory.checkpoint(self._in(directory)))
+            for directory in self.live_directories()
+        ]
+        failures: list[tuple[str, OSError]] = []
+
+        def write() -> None:
+            for directory, work in works:
+                try:
+                    work()
+                except OSError as error:
+                    failures.append((directory.path, error))
+
+        def done(_: None, error: Exception | None) -> None:
+            self._checkpointing = False
+            if error is not None:
+                raise error
+            for path, failure in failures:
+                self.failed(path, failure)
+            if not failures:
+                self._stale -= stale
+
+        self._background.submit(write, done)
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that have been silent for `producer.id.expiration.ms`."""
+        return sum(log.producers.expire(now_ms) for log in self._logs.values())
+
+    # -- asking
+
+    def describe(self) -> list[DirectoryDescription]:
+        """What is in each directory, as DescribeLogDirs shows it."""
+        return [self._describe(directory) for directory in self.directories]
+
+    def _describe(self, directory: LogDirectory) -> DirectoryDescription:
+        total = usable = -1
+        if directory.is_online:
+            try:
+                total = self._disk.total_space(directory.path)
+                usable = self._disk.free_space(directory.path)
+            except OSError as error:
+                self.failed(directory.path, error)
+        return DirectoryDescription(
+            directory.path,
+            directory.is_online,
+            total,
+            usable,
+            [
+                PartitionSize(log.topic, log.partition, log.size)
+                for log in self._in(directory)
+                if directory.is_online
+            ],
+        )
+
+    # -- end
+
+    def close(self, clean: bool = True, broker_epoch: int = -1) -> None:
+        """Close every log. A `clean` end makes all of it durable and says so to the next start."""
+        for directory in self.live_directories():
+            logs = self._in(directory)
+            if clean:
+                try:
+                    for log in logs:
+                        log.close()
+                    directory.checkpoint(logs)()
+                    directory.mark_clean(broker_epoch)
+                except OSError as error:
+                    logger.error("%s could not be closed in order: %s", directory.path, error)
+            else:
+                for log in logs:
+                    log.abandon()
+            directory.unlock()
+        self._logs.clear()
+
+
+def _run(works: list[Callable[[], None]]) -> None:
+    for work in works:
+        work()
+
+
+def _report(_: None, error: Exception | None) -> None:
+    if error is not None:
+        logger.error("removing deleted files failed and is left to the next start: %s", error)
