@@ -11,6 +11,7 @@ import select
 import socket
 import threading
 import time
+from struct import Struct
 from typing import Any
 
 from barnabas.client.cluster import Cluster
@@ -24,6 +25,7 @@ from barnabas.client.core.accumulator import (
 )
 from barnabas.client.errors import ClientError, NotFoundError, RequestTimeout, broker_error
 from barnabas.client.settings import ProducerSettings
+from barnabas.record.batch import CRC, CRC_OFFSET, compute_crc
 from barnabas.record.build import attributes_of, seal_batch
 from barnabas.record.compression import Codec
 from barnabas.wire.errors import ErrorCode
@@ -37,6 +39,8 @@ _CODECS = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
+_PRODUCER = Struct(">qhi")
+_PRODUCER_OFFSET = 43
 _LAST_VERSION_BY_NAME = 12
 _LONGEST_SLEEP_S = 0.5
 
@@ -53,7 +57,7 @@ class Sender:
         self.settings = settings
         self.accumulator = accumulator
         self.changed = changed
-        self.acks = {"all": -1}.get(settings.acks) or int(settings.acks.replace("all", "-1"))
+        self.acks = -1 if settings.acks == "all" else int(settings.acks)
         self.codec = _CODECS[settings.compression_type]
         self.producer_id = (-1, -1)
         self._in_flight: dict[int, list[tuple[Connection, float, list[Batch]]]] = {}
@@ -148,7 +152,6 @@ class Sender:
                 queue.next_sequence = 0
                 for batch in queue.batches:
                     batch.base_sequence = -1
-                    batch.data = None
 
     def _send_due(self, due: list[PartitionQueue], now: float) -> None:
         self._refresh_stale(now)
@@ -193,6 +196,7 @@ class Sender:
             self._stale.update(queue.batches[0].partition[0] for queue in queues)
             raise
         batches: list[Batch] = []
+        fresh: list[Batch] = []
         size = 0
         left: list[PartitionQueue] = []
         with self.changed:
@@ -202,14 +206,15 @@ class Sender:
                     left.append(queue)
                     continue
                 batch = self.accumulator.take(queue)
+                if batch.data is None or batch.base_sequence < 0:
+                    fresh.append(batch)
                 self._number(batch, queue)
                 batches.append(batch)
                 size += batch.size
                 if queue.batches and self.accumulator._due_at(queue) <= time.monotonic():
                     left.append(queue)
-        for batch in batches:
-            if batch.data is None:
-                self._seal(batch)
+        for batch in fresh:
+            self._seal(batch)
         self._write(connection, node_id, batches)
         return left
 
@@ -221,19 +226,23 @@ class Sender:
         queue.next_sequence = (queue.next_sequence + batch.record_count) & SEQUENCE_MASK
 
     def _seal(self, batch: Batch) -> None:
+        """Make the bytes of a batch, or stamp those it has with a new producer id."""
+        if batch.data is not None:
+            stamp_producer(batch.data, batch.producer[0], batch.producer[1], batch.base_sequence)
+            return
         builder = batch.builder
         assert builder is not None
-        body = bytearray(builder.finish()) if batch.attempts else builder.finish()
+        base_timestamp, max_timestamp = builder.base_timestamp, builder.max_timestamp
         batch.data = seal_batch(
-            body,
+            builder.finish(),
             codec=self.codec,
             level=self.settings.compression_level,
             base_offset=0,
             partition_leader_epoch=-1,
             attributes=attributes_of(codec=self.codec),
             last_offset_delta=batch.record_count - 1,
-            base_timestamp=builder.base_timestamp,
-            max_timestamp=builder.max_timestamp,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
             producer_id=batch.producer[0],
             producer_epoch=batch.producer[1],
             base_sequence=batch.base_sequence,
@@ -401,3 +410,9 @@ class Sender:
             callback(Delivery(batch, index, -1))
         batch.callbacks = []
         self.changed.notify_all()
+
+
+def stamp_producer(data: bytearray, producer_id: int, epoch: int, base_sequence: int) -> None:
+    """Give a sealed batch another producer id, epoch and sequence, and the checksum that follows."""
+    _PRODUCER.pack_into(data, _PRODUCER_OFFSET, producer_id, epoch, base_sequence)
+    CRC.pack_into(data, CRC_OFFSET, compute_crc(data, 0, len(data)))
