@@ -18,7 +18,9 @@ whatever is wrong with the data is an `InvalidRecords`, never another exception.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from struct import Struct
 from typing import Any
 
 from barnabas.record.errors import InvalidRecords
@@ -46,11 +48,17 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy  # type: ignore[import-not-found]
 
 COMPILED: bool = cython.compiled
+if not COMPILED and __name__ == "barnabas.record.kernels":
+    logging.getLogger(__name__).warning(
+        "running without compiled kernels: records are encoded and decoded many times slower"
+    )
 
 BATCH_OVERHEAD = 61
 MAX_REFUSED = 1000
 _SMALLEST_RECORD = 7
 _MAX_BODY = 0x7FFFFFFF
+_INT32 = Struct("=i")
+_INT64 = Struct("=q")
 
 Headers = Iterable[tuple[str, bytes | None]]
 RecordTuple = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -73,60 +81,99 @@ def _wrapping_add(left: cython.longlong, right: cython.longlong) -> cython.longl
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
-def _read_varint(
+def _read_long_varint(
     p: cython.p_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """A zigzag varint of at most five bytes and the position after it, or position -1."""
+) -> cython.longlong:
+    """A zigzag varint of at most five bytes: `value * 16 + size`, or 0 if there is none.
+
+    One number because a pair would go through memory, which costs more than the rest.
+    """
     byte: cython.ulonglong
-    value: cython.ulonglong
-    shift: cython.int
-    if position >= end:
-        return 0, -1
-    byte = p[position]
-    position += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    value = byte & 0x7F
-    shift = 7
+    value: cython.ulonglong = 0
+    shift: cython.int = 0
+    size: cython.int = 0
     while shift < 35:
-        if position >= end:
-            return 0, -1
-        byte = p[position]
-        position += 1
+        if position + size >= end:
+            return 0
+        byte = p[position + size]
+        size += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if cython.compiled:
                 value = cython.cast(cython.uint, value)
             else:
                 value &= 0xFFFFFFFF
-            return (value >> 1) ^ -(value & 1), position
+            return (((value >> 1) ^ -(value & 1)) << 4) | size
         shift += 7
-    return 0, -1
+    return 0
 
 
 @cython.cfunc
+@cython.inline
 @cython.exceptval(check=False)
-def _read_varlong(
+def _read_short(p: cython.p_uchar, position: cython.Py_ssize_t) -> cython.longlong:
+    """The same for one or two bytes, which must be there; 0 if it has more."""
+    value: cython.ulonglong = p[position]
+    if value < 0x80:
+        return (((value >> 1) ^ -(value & 1)) << 4) | 1
+    if p[position + 1] < 0x80:
+        value = (value & 0x7F) | (cython.cast(cython.ulonglong, p[position + 1]) << 7)
+        return (((value >> 1) ^ -(value & 1)) << 4) | 2
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _read_varint(
     p: cython.p_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """A zigzag varint of at most ten bytes and the position after it, or position -1."""
+) -> cython.longlong:
+    """The same, small enough that a compiler puts it in place for the usual one or two bytes."""
+    value: cython.ulonglong
+    if position < end:
+        value = p[position]
+        if value < 0x80:
+            return (((value >> 1) ^ -(value & 1)) << 4) | 1
+        if position + 1 < end and p[position + 1] < 0x80:
+            value = (value & 0x7F) | (cython.cast(cython.ulonglong, p[position + 1]) << 7)
+            return (((value >> 1) ^ -(value & 1)) << 4) | 2
+    return _read_long_varint(p, position, end)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _varlong_size(
+    p: cython.p_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.int:
+    """How many bytes a varint of at most ten has, or 0 if there is none."""
+    size: cython.int = 0
+    while size < 10:
+        if position + size >= end:
+            return 0
+        if p[position + size] < 0x80:
+            return size + 1
+        size += 1
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _varlong_value(
+    p: cython.p_uchar, position: cython.Py_ssize_t, size: cython.int
+) -> cython.longlong:
     byte: cython.ulonglong
     value: cython.ulonglong = 0
-    shift: cython.int = 0
-    while shift < 70:
-        if position >= end:
-            return 0, -1
-        byte = p[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if not cython.compiled:
-                value &= 0xFFFFFFFFFFFFFFFF
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-    return 0, -1
+    index: cython.int = 0
+    while index < size:
+        byte = p[position + index]
+        value |= (byte & 0x7F) << (7 * index)
+        index += 1
+    if not cython.compiled:
+        value &= 0xFFFFFFFFFFFFFFFF
+    return (value >> 1) ^ -(value & 1)
 
 
 @cython.cfunc
@@ -161,6 +208,129 @@ def _write_varint(
         left >>= 7
     p[position] = left
     return position + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _set_int32(p: cython.p_uchar, index: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    if cython.compiled:
+        cython.cast(cython.p_int, p)[index] = cython.cast(cython.int, value)
+    else:
+        _INT32.pack_into(p, index * 4, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _set_int64(p: cython.p_uchar, index: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    if cython.compiled:
+        cython.cast(cython.p_longlong, p)[index] = value
+    else:
+        _INT64.pack_into(p, index * 8, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _set_bit(p: cython.p_uchar, index: cython.Py_ssize_t, value: cython.bint) -> cython.void:
+    byte: cython.int = p[index >> 3]
+    bit: cython.int = 1 << (index & 7)
+    p[index >> 3] = byte | bit if value else byte & ~bit
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _copy(
+    target: cython.p_uchar,
+    position: cython.Py_ssize_t,
+    source: cython.p_uchar,
+    start: cython.Py_ssize_t,
+    length: cython.Py_ssize_t,
+) -> cython.void:
+    if cython.compiled:
+        memcpy(target + position, source + start, length)
+    else:
+        target[position : position + length] = source[start : start + length]
+
+
+@cython.final
+@cython.cclass
+class _Column:
+    """One column of byte strings as Arrow lays it out: offsets, bytes, and a bit for each that is
+    not null. `p_…` are valid from `reserve` until the next `reserve`."""
+
+    offsets: bytearray
+    data: bytearray
+    validity: bytearray
+    p_offsets: cython.p_uchar
+    p_data: cython.p_uchar
+    p_validity: cython.p_uchar
+    null_count: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self.offsets = bytearray(4)
+        self.data = bytearray()
+        self.validity = bytearray()
+        self.null_count = 0
+        self.size = 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def reserve(self, rows: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
+        """Room for `rows` strings in all and `size` bytes of them."""
+        self.p_offsets = _at_least(self.offsets, 4 * (rows + 1))
+        self.p_validity = _at_least(self.validity, (rows + 7) >> 3)
+        self.p_data = _at_least(self.data, size)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def put(
+        self,
+        row: cython.Py_ssize_t,
+        source: cython.p_uchar,
+        start: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+    ) -> cython.void:
+        """The string of `row`, which follows the one before it; a negative length is null."""
+        size: cython.Py_ssize_t = self.size
+        if length < 0:
+            _set_bit(self.p_validity, row, False)
+            self.null_count += 1
+        else:
+            _set_bit(self.p_validity, row, True)
+            _copy(self.p_data, size, source, start, length)
+            size += length
+            self.size = size
+        _set_int32(self.p_offsets, row + 1, size)
+
+    @cython.cfunc
+    def finish(self, rows: cython.Py_ssize_t) -> tuple:  # type: ignore[type-arg]
+        del self.offsets[4 * (rows + 1) :]
+        del self.data[self.size :]
+        del self.validity[(rows + 7) >> 3 :]
+        if rows & 7:
+            self.validity[rows >> 3] &= (1 << (rows & 7)) - 1
+        return self.null_count, self.validity, self.offsets, self.data
+
+
+@cython.cfunc
+def _at_least(buffer: bytearray, size: cython.Py_ssize_t) -> cython.p_uchar:
+    """Makes a buffer at least so long, and twice as long as it was if it was not."""
+    length: cython.Py_ssize_t = len(buffer)
+    if length < size:
+        size = max(size, 2 * length)
+        if cython.compiled:
+            PyByteArray_Resize(buffer, size)
+        else:
+            buffer.extend(bytes(size - length))
+    if cython.compiled:
+        return cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer))
+    return buffer
 
 
 @cython.final
@@ -226,43 +396,102 @@ class _Cursor:
     @cython.inline
     @cython.exceptval(-1)
     def next_record(self) -> cython.int:
+        """The usual record: numbers of one or two bytes, no headers. Else `next_any_record`."""
+        p: cython.p_uchar = self.p
+        position: cython.Py_ssize_t = self.position
+        record_end: cython.Py_ssize_t
+        length: cython.longlong
+        timestamp_delta: cython.longlong
+        offset_delta: cython.longlong
+        key_length: cython.longlong
+        key_start: cython.Py_ssize_t
+        if self.end - position < 16:  # more than the numbers up to the key can take
+            return self.next_any_record()
+        length = _read_short(p, position)
+        if length < 16:
+            return self.next_any_record()
+        position += length & 15
+        record_end = position + (length >> 4)
+        timestamp_delta = _read_short(p, position + 1)
+        position += 1 + (timestamp_delta & 15)
+        offset_delta = _read_short(p, position)
+        position += offset_delta & 15
+        key_length = _read_short(p, position)
+        key_start = position + (key_length & 15)
+        if timestamp_delta == 0 or offset_delta == 0 or key_length == 0 or record_end > self.end:
+            return self.next_any_record()
+        key_length >>= 4
+        position = key_start + (key_length if key_length > 0 else 0)
+        if record_end - position < 2:
+            return self.next_any_record()
+        length = _read_short(p, position)
+        position += length & 15
+        length >>= 4
+        self.value_start = position
+        self.value_length = length
+        if length > 0:
+            position += length
+        if position + 1 != record_end or p[position] != 0:
+            return self.next_any_record()
+        self.record_start = self.position
+        self.record_end = record_end
+        self.timestamp_delta = timestamp_delta >> 4
+        self.offset_delta = offset_delta >> 4
+        self.key_start = key_start
+        self.key_length = key_length
+        self.header_count = 0
+        self.position = record_end
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def next_any_record(self) -> cython.int:
         p: cython.p_uchar = self.p
         number: cython.longlong
-        position: cython.Py_ssize_t
+        size: cython.int
+        position: cython.Py_ssize_t = self.position
         record_end: cython.Py_ssize_t
-        number, position = _read_varint(p, self.position, self.end)
-        if position < 0:
+        self.record_start = position
+        number = _read_varint(p, position, self.end)
+        position += number & 15
+        if number < 16 or number >> 4 > self.end - position:
             return self.invalid("no valid length")
-        if number < 0 or number > self.end - position:
-            return self.invalid(f"length {number} in {self.end - position} bytes")
-        self.record_start = self.position
-        record_end = position + number
+        record_end = position + (number >> 4)
         self.record_end = record_end
         position += 1  # attributes, unused
-        self.timestamp_delta, position = _read_varlong(p, position, record_end)
-        if position < 0:
+        size = _varlong_size(p, position, record_end)
+        if size == 0:
             return self.invalid("no valid timestamp")
-        self.offset_delta, position = _read_varint(p, position, record_end)
-        if position < 0:
+        self.timestamp_delta = _varlong_value(p, position, size)
+        position += size
+        number = _read_varint(p, position, record_end)
+        if number == 0:
             return self.invalid("no valid offset")
-        number, position = _read_varint(p, position, record_end)
-        if position < 0 or number > record_end - position:
+        self.offset_delta = number >> 4
+        position += number & 15
+        number = _read_varint(p, position, record_end)
+        position += number & 15
+        if number == 0 or number >> 4 > record_end - position:
             return self.invalid("no valid key length")
+        number >>= 4
         self.key_start = position
         self.key_length = number
         if number > 0:
             position += number
-        number, position = _read_varint(p, position, record_end)
-        if position < 0 or number > record_end - position:
+        number = _read_varint(p, position, record_end)
+        position += number & 15
+        if number == 0 or number >> 4 > record_end - position:
             return self.invalid("no valid value length")
+        number >>= 4
         self.value_start = position
         self.value_length = number
         if number > 0:
             position += number
-        number, position = _read_varint(p, position, record_end)
-        if position < 0 or number < 0 or number > (record_end - position) // 2:
+        number = _read_varint(p, position, record_end)
+        position += number & 15
+        if number <= 0 or number >> 4 > (record_end - position) >> 1:
             return self.invalid("no valid header count")
-        self.header_count = number
+        self.header_count = number >> 4
         self.position = position
         return 0
 
@@ -271,17 +500,21 @@ class _Cursor:
     def next_header(self) -> cython.int:
         """Leaves the header's key and value where the record's were."""
         number: cython.longlong
-        position: cython.Py_ssize_t
+        position: cython.Py_ssize_t = self.position
         record_end: cython.Py_ssize_t = self.record_end
-        number, position = _read_varint(self.p, self.position, record_end)
-        if position < 0 or number < 0 or number > record_end - position:
+        number = _read_varint(self.p, position, record_end)
+        position += number & 15
+        if number <= 0 or number >> 4 > record_end - position:
             return self.invalid("no valid header key length")
+        number >>= 4
         self.key_start = position
         self.key_length = number
         position += number
-        number, position = _read_varint(self.p, position, record_end)
-        if position < 0 or number > record_end - position:
+        number = _read_varint(self.p, position, record_end)
+        position += number & 15
+        if number == 0 or number >> 4 > record_end - position:
             return self.invalid("no valid header value length")
+        number >>= 4
         self.value_start = position
         self.value_length = number
         if number > 0:
@@ -450,6 +683,159 @@ def record_spans(
         index += 1
     cursor.end_batch()
     return found
+
+
+@cython.final
+@cython.cclass
+class ColumnsBuilder:
+    """Decodes bodies, one after another, into the buffers of Arrow columns.
+
+    Offsets and timestamps are int64; keys, values and header values are nullable binary with int32
+    offsets, header keys binary that is never null; `header_offsets` says which headers a record
+    has, as an Arrow list does. A body that is not valid leaves everything as it was.
+    """
+
+    _rows: cython.Py_ssize_t
+    _header_rows: cython.Py_ssize_t
+    _offsets: bytearray
+    _timestamps: bytearray
+    _header_offsets: bytearray
+    _keys: _Column
+    _values: _Column
+    _header_keys: _Column
+    _header_values: _Column
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._header_rows = 0
+        self._offsets = bytearray()
+        self._timestamps = bytearray()
+        self._header_offsets = bytearray(4)
+        self._keys = _Column()
+        self._values = _Column()
+        self._header_keys = _Column()
+        self._header_values = _Column()
+
+    @property
+    def record_count(self) -> int:
+        return self._rows
+
+    @property
+    def size_in_bytes(self) -> int:
+        """The bytes of keys and values so far. A column holds no more than 2 GiB."""
+        return self._keys.size + self._values.size
+
+    def append(  # noqa: PLR0917
+        self,
+        data: Any,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        count: cython.longlong,
+        base_offset: cython.longlong,
+        base_timestamp: cython.longlong,
+        log_append_time_ms: cython.longlong = -1,
+    ) -> int:
+        """Appends the records of a body; gives `record_count`. Arguments as of `decode_records`."""
+        cursor: _Cursor = _Cursor(data, start, end, count)
+        keys: _Column = self._keys
+        values: _Column = self._values
+        header_keys: _Column = self._header_keys
+        header_values: _Column = self._header_values
+        kept: tuple = (  # type: ignore[type-arg]
+            keys.size,
+            keys.null_count,
+            values.size,
+            values.null_count,
+            header_keys.size,
+            header_values.size,
+            header_values.null_count,
+        )
+        size: cython.Py_ssize_t = end - start
+        rows: cython.Py_ssize_t = self._rows + count
+        if keys.size + size > _MAX_BODY or values.size + size > _MAX_BODY:
+            raise ValueError("a column cannot have more than 2 GiB")
+        keys.reserve(rows, keys.size + size)
+        values.reserve(rows, values.size + size)
+        p_offsets: cython.p_uchar = _at_least(self._offsets, 8 * rows)
+        p_timestamps: cython.p_uchar = _at_least(self._timestamps, 8 * rows)
+        p_header_offsets: cython.p_uchar = _at_least(self._header_offsets, 4 * (rows + 1))
+        row: cython.Py_ssize_t = self._rows
+        header_row: cython.Py_ssize_t = self._header_rows
+        try:
+            while row < rows:
+                cursor.next_record()
+                _set_int64(p_offsets, row, _wrapping_add(base_offset, cursor.offset_delta))
+                if log_append_time_ms == -1:
+                    _set_int64(
+                        p_timestamps, row, _wrapping_add(base_timestamp, cursor.timestamp_delta)
+                    )
+                else:
+                    _set_int64(p_timestamps, row, log_append_time_ms)
+                keys.put(row, cursor.p, cursor.key_start, cursor.key_length)
+                values.put(row, cursor.p, cursor.value_start, cursor.value_length)
+                row += 1
+                if cursor.header_count:
+                    header_row = self._append_headers(cursor, header_row)
+                cursor.end_record()
+                _set_int32(p_header_offsets, row, header_row)
+            cursor.end_batch()
+        except BaseException:
+            (
+                keys.size,
+                keys.null_count,
+                values.size,
+                values.null_count,
+                header_keys.size,
+                header_values.size,
+                header_values.null_count,
+            ) = kept
+            raise
+        self._rows = rows
+        self._header_rows = header_row
+        return rows
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _append_headers(self, cursor: _Cursor, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        keys: _Column = self._header_keys
+        values: _Column = self._header_values
+        size: cython.Py_ssize_t = cursor.record_end - cursor.position
+        rows: cython.Py_ssize_t = row + cursor.header_count
+        if keys.size + size > _MAX_BODY or values.size + size > _MAX_BODY:
+            raise ValueError("a column cannot have more than 2 GiB")
+        keys.reserve(rows, keys.size + size)
+        values.reserve(rows, values.size + size)
+        while row < rows:
+            cursor.next_header()
+            keys.put(row, cursor.p, cursor.key_start, cursor.key_length)
+            values.put(row, cursor.p, cursor.value_start, cursor.value_length)
+            row += 1
+        return row
+
+    def finish(self) -> dict[str, Any]:
+        """The buffers, each cut to its size. The builder is empty afterwards.
+
+        `offsets`, `timestamps`, `header_offsets` are buffers; `keys`, `values`, `header_keys` and
+        `header_values` are `(null_count, validity, offsets, data)`.
+        """
+        rows: cython.Py_ssize_t = self._rows
+        header_rows: cython.Py_ssize_t = self._header_rows
+        del self._offsets[8 * rows :]
+        del self._timestamps[8 * rows :]
+        del self._header_offsets[4 * (rows + 1) :]
+        columns = {
+            "record_count": rows,
+            "header_count": header_rows,
+            "offsets": self._offsets,
+            "timestamps": self._timestamps,
+            "header_offsets": self._header_offsets,
+            "keys": self._keys.finish(rows),
+            "values": self._values.finish(rows),
+            "header_keys": self._header_keys.finish(header_rows),
+            "header_values": self._header_values.finish(header_rows),
+        }
+        self.__init__()  # type: ignore[misc]
+        return columns
 
 
 @cython.final

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import TypedDict
 
 from barnabas.record.batch import Buffer
 
@@ -31,6 +32,36 @@ def decode_records(
 def record_spans(
     data: Buffer, start: int, end: int, count: int
 ) -> list[tuple[int, int, int, int, bytes | None, bool]]: ...
+
+BinaryColumn = tuple[int, bytearray, bytearray, bytearray]
+
+class Columns(TypedDict):
+    record_count: int
+    header_count: int
+    offsets: bytearray
+    timestamps: bytearray
+    header_offsets: bytearray
+    keys: BinaryColumn
+    values: BinaryColumn
+    header_keys: BinaryColumn
+    header_values: BinaryColumn
+
+class ColumnsBuilder:
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def size_in_bytes(self) -> int: ...
+    def append(
+        self,
+        data: Buffer,
+        start: int,
+        end: int,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        log_append_time_ms: int = -1,
+    ) -> int: ...
+    def finish(self) -> Columns: ...
 
 class RecordsBuilder:
     def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None: ...

@@ -12,7 +12,7 @@ compiled = False
 
 T = TypeVar("T")
 
-bint = uchar = int = uint = longlong = ulonglong = Py_ssize_t = double = object
+void = bint = uchar = int = uint = longlong = ulonglong = Py_ssize_t = double = object
 p_uchar = p_longlong = p_int = object
 
 

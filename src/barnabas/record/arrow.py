@@ -1,0 +1,129 @@
+"""Records as Arrow columns, for those who hand them to Spark, Polars or a lakehouse.
+
+The kernels write the columns' buffers and pyarrow only wraps them; no record becomes a Python
+object. Columns: `offset` and `timestamp` (int64), `key` and `value` (binary), and `headers`, a list
+of `(key: string, value: binary)`. A header key that is not UTF-8, which the wire allows and an
+Arrow string does not, has its bad bytes replaced with U+FFFD.
+
+pyarrow is an extra, imported only when something here is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.record.batch import (
+    TIMESTAMP_TYPE_MASK,
+    BatchHeader,
+    Buffer,
+    iterate_batches,
+    verify_crc,
+)
+from barnabas.record.compression import MAX_DECOMPRESSED_BYTES
+from barnabas.record.kernels import ColumnsBuilder
+from barnabas.record.read import batch_body
+
+if TYPE_CHECKING:
+    from barnabas.record.kernels import BinaryColumn
+
+
+def append_batch(
+    builder: ColumnsBuilder,
+    buffer: Buffer,
+    header: BatchHeader,
+    start: int = 0,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+) -> int:
+    """Appends the records of the batch at `start`; gives the builder's record count."""
+    body, body_start, body_end = batch_body(buffer, header, start, limit)
+    return builder.append(
+        body,
+        body_start,
+        body_end,
+        header.record_count,
+        header.base_offset,
+        header.base_timestamp,
+        header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else -1,
+    )
+
+
+def read_arrow(
+    buffer: Buffer,
+    *,
+    check_crc: bool = True,
+    partial_tail: bool = False,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+) -> Any:
+    """Every record of every data batch in `buffer` as one `pyarrow.RecordBatch`."""
+    builder = ColumnsBuilder()
+    for header, start, _end in iterate_batches(buffer, partial_tail=partial_tail):
+        if header.is_control:
+            continue
+        if check_crc:
+            verify_crc(buffer, header, start)
+        append_batch(builder, buffer, header, start, limit)
+    return finish_arrow(builder)
+
+
+def finish_arrow(builder: ColumnsBuilder) -> Any:
+    """What a builder has collected as a `pyarrow.RecordBatch`. The builder is empty afterwards."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    columns = builder.finish()
+    rows = columns["record_count"]
+    header_rows = columns["header_count"]
+    header_keys = _binary(pa.string(), header_rows, columns["header_keys"])
+    try:
+        header_keys.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = _binary(pa.binary(), header_rows, columns["header_keys"])
+        header_keys = pa.array(
+            [key.decode("utf-8", "replace") for key in raw.to_pylist()], pa.string()
+        )
+    entry = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    entries = pa.Array.from_buffers(
+        entry,
+        header_rows,
+        [None],
+        null_count=0,
+        children=[header_keys, _binary(pa.binary(), header_rows, columns["header_values"])],
+    )
+    headers = pa.Array.from_buffers(
+        pa.list_(entry),
+        rows,
+        [None, pa.py_buffer(columns["header_offsets"])],
+        null_count=0,
+        children=[entries],
+    )
+    return pa.RecordBatch.from_arrays(
+        [
+            _int64(columns["offsets"], rows),
+            _int64(columns["timestamps"], rows),
+            _binary(pa.binary(), rows, columns["keys"]),
+            _binary(pa.binary(), rows, columns["values"]),
+            headers,
+        ],
+        names=["offset", "timestamp", "key", "value", "headers"],
+    )
+
+
+def _int64(values: bytearray, rows: int) -> Any:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(values)], null_count=0)
+
+
+def _binary(kind: Any, rows: int, column: BinaryColumn) -> Any:
+    import pyarrow as pa
+
+    null_count, validity, offsets, data = column
+    return pa.Array.from_buffers(
+        kind,
+        rows,
+        [
+            pa.py_buffer(validity) if null_count else None,
+            pa.py_buffer(offsets),
+            pa.py_buffer(data),
+        ],
+        null_count=null_count,
+    )
