@@ -1,7 +1,8 @@
 """Which partition of a coordinator's topic a key belongs to.
 
-Every broker and every client that computes this must agree, so it is Java's `String.hashCode` (31-fold
-sums over UTF-16 code units, 32 bits) with the sign bit cleared, modulo the number of partitions.
+Every broker and every client that computes this must agree, so it is Java's `String.hashCode`
+(31-fold sums over UTF-16 code units, 32 bits) with the sign bit cleared, modulo the number of
+partitions.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """A classic group: who its members are, what they support, and which generation this is.
 
-This file is data with invariants; what moves it is in `joining.py`, `membership.py` and `rebalance.py`.
+This file is data with invariants; what moves it is in `joining.py`, `membership.py` and
+`rebalance.py`.
 
 Invariants:
 
 * `leader_id` names a member, or is None when there are none.
-* `static_members` maps the instance id of every static member, and of nobody else, to its member id.
+* `static_members` maps the instance id of every static member, and of nobody else, to its member
+  id.
 * `awaiting_join_count` is the number of members with a parked JoinGroup.
 * a member id is pending, or a member, or neither; never both.
-* `protocol_counts[name]` is how many members support a protocol; `protocol_bytes` is what they all
-  hold together.
+* `protocol_counts[name]` is how many members support a protocol; `protocol_bytes` is what they
+  all hold together.
 * `generation` never goes back.
 * `subscribed_topics` is None when it cannot be known: the group is not of type "consumer", or a
   member's metadata is not a consumer's.
@@ -210,7 +212,7 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def elect_joined_leader(self) -> bool:
-        """Makes a member that has rejoined the leader, if the present one has not; False if none."""
+        """Makes someone who has rejoined the leader, if the present one has not; False if none."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_reply is not None:
@@ -282,7 +284,7 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its protocols that everyone supports; most votes win."""
+        """Each votes for the first of its protocols that everyone supports; most votes win."""
         everyone = len(self.members)
         votes: dict[str, int] = {}
         for member in self.members.values():

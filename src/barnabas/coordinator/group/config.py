@@ -1,8 +1,8 @@
 """The settings of the group coordinator, and its bounds.
 
-`GroupCoordinatorConfig` holds what an operator can set, under Kafka's names with dots as underscores.
-`Limits` holds the bounds that keep one peer from exhausting the node; Kafka has no settings for them,
-and they are far above what clients do.
+`GroupCoordinatorConfig` holds what an operator can set, under Kafka's names with dots as
+underscores. `Limits` holds the bounds that keep one peer from exhausting the node; Kafka has no
+settings for them, and they are far above what clients do.
 """
 
 from __future__ import annotations

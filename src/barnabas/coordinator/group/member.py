@@ -1,11 +1,11 @@
 """One member of a classic group.
 
-A member has at most one parked JoinGroup and one parked SyncGroup: `join_reply` and `sync_reply` are
-how they are answered, each exactly once, after which they are None again. They are set and cleared
-only by `ClassicGroup`, which counts them.
+A member has at most one parked JoinGroup and one parked SyncGroup: `join_reply` and `sync_reply`
+are how they are answered, each exactly once, after which they are None again. They are set and
+cleared only by `ClassicGroup`, which counts them.
 
-The session is a deadline and, apart from it, a timer. A heartbeat only moves the deadline; the timer
-keeps its place and looks at the deadline when it fires (`sessions.py`).
+The session is a deadline and, apart from it, a timer. A heartbeat only moves the deadline; the
+timer keeps its place and looks at the deadline when it fires (`sessions.py`).
 """
 
 from __future__ import annotations

@@ -2,21 +2,21 @@
 
 A record's key is an int16 type and a body, its value an int16 version and a body; no value is a
 tombstone. Values are written in the versions that Apache Kafka 4.3 writes, so that its brokers and
-tools can read this log and the other way round: offsets in version 4 (1 where an old client asked for
-a retention of its own), group metadata in version 3. Every older version is read.
+tools can read this log and the other way round: offsets in version 4 (1 where an old client asked
+for a retention of its own), group metadata in version 3. Every older version is read.
 
-A `Record` here is the typed form that is decided on and replayed; bytes exist only at the border to
-the log. Types of other group protocols are passed over when a log of Apache Kafka is loaded.
+A `Record` here is the typed form that is decided on and replayed; bytes exist only at the border
+to the log. Types of other group protocols are passed over when a log of Apache Kafka is loaded.
 """
 
 from __future__ import annotations
 
-from struct import Struct as Format
 from typing import TYPE_CHECKING
 
-from barnabas.wire.codec import decode as decode_message
-from barnabas.wire.codec import encode as encode_message
+from barnabas.wire.codec import DecodeError
+from barnabas.wire.records.coordinator import decode_record, encode_key, encode_value
 from barnabas.wire.records.group import (
+    RECORDS,
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
@@ -30,16 +30,11 @@ from barnabas.wire.uuids import ZERO
 if TYPE_CHECKING:
     from barnabas.coordinator.group.classic_group import ClassicGroup
 
-LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
-_NAMES_OF_OTHERS = range(3, 24)
-
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VALUE_VERSION = 3
 NO_EXPIRY = -1
 NO_LEADER_EPOCH = -1
-
-_INT16 = Format(">h")
 
 
 class CommittedOffset:
@@ -51,6 +46,7 @@ class CommittedOffset:
         "leader_epoch",
         "metadata",
         "offset",
+        "record_offset",
         "topic_id",
     )
 
@@ -60,6 +56,7 @@ class CommittedOffset:
         leader_epoch: int,
         metadata: str,
         commit_timestamp_ms: int,
+        *,
         expire_timestamp_ms: int = NO_EXPIRY,
         topic_id: bytes = ZERO,
     ) -> None:
@@ -69,6 +66,8 @@ class CommittedOffset:
         self.commit_timestamp_ms = commit_timestamp_ms
         self.expire_timestamp_ms = expire_timestamp_ms
         self.topic_id = topic_id
+        # Where in the log this was written, known once it is replayed.
+        self.record_offset = -1
 
     def __repr__(self) -> str:
         return f"CommittedOffset({self.offset}, epoch {self.leader_epoch}, {self.metadata!r})"
@@ -98,8 +97,8 @@ class OffsetCommitRecord:
         return f"offset {self.group_id}/{self.topic}-{self.partition} {self.committed!r}"
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        key = _INT16.pack(OFFSET_COMMIT) + encode_message(
-            OffsetCommitKey(group=self.group_id, topic=self.topic, partition=self.partition), 0
+        key = encode_key(
+            OffsetCommitKey(group=self.group_id, topic=self.topic, partition=self.partition)
         )
         committed = self.committed
         if committed is None:
@@ -114,7 +113,7 @@ class OffsetCommitRecord:
             expire_timestamp=committed.expire_timestamp_ms,
             topic_id=committed.topic_id,
         )
-        return key, _INT16.pack(version) + encode_message(value, version)
+        return key, encode_value(value, version)
 
 
 class GroupMetadataRecord:
@@ -130,85 +129,43 @@ class GroupMetadataRecord:
         return f"group {self.group_id} {self.value!r}"
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        key = _INT16.pack(GROUP_METADATA) + encode_message(GroupMetadataKey(group=self.group_id), 0)
-        if self.value is None:
-            return key, None
-        version = GROUP_METADATA_VALUE_VERSION
-        return key, _INT16.pack(version) + encode_message(self.value, version)
+        key = encode_key(GroupMetadataKey(group=self.group_id))
+        return key, encode_value(self.value, GROUP_METADATA_VALUE_VERSION)
 
 
 Record = OffsetCommitRecord | GroupMetadataRecord
 
 
-class UnreadableRecord(ValueError):
-    """The log holds bytes that are no record of a known type and version."""
+_READ = {kind: RECORDS[kind] for kind in (0, 1, 2)}
 
 
 def decode(key: bytes | None, value: bytes | None) -> Record | None:
-    """A record as it was written; None for the types of other group protocols."""
-    if key is None or len(key) < _INT16.size:
-        raise UnreadableRecord("a record without a type")
-    (kind,) = _INT16.unpack_from(key)
-    try:
-        if kind == OFFSET_COMMIT:
-            at = decode_message(OffsetCommitKey, 0, key[2:])
-            return OffsetCommitRecord(at.group, at.topic, at.partition, _committed(value))
-        if kind == GROUP_METADATA:
-            group = decode_message(GroupMetadataKey, 0, key[2:]).group
-            return GroupMetadataRecord(group, _group_metadata(value))
-        if kind == LEGACY_OFFSET_COMMIT:
-            legacy = decode_message(LegacyOffsetCommitKey, 0, key[2:])
-            return OffsetCommitRecord(
-                legacy.group, legacy.topic, legacy.partition, _legacy_committed(value)
+    """A record as it was written, None for the types of other group protocols; DecodeError."""
+    if key is None:
+        raise DecodeError("a record without a key")
+    decoded = decode_record(_READ, key, value)
+    if decoded is None:
+        return None
+    at, body = decoded
+    if isinstance(at, OffsetCommitKey | LegacyOffsetCommitKey):
+        committed = None
+        if isinstance(body, OffsetCommitValue):
+            committed = CommittedOffset(
+                body.offset,
+                body.leader_epoch,
+                body.metadata,
+                body.commit_timestamp,
+                expire_timestamp_ms=body.expire_timestamp,
+                topic_id=body.topic_id,
             )
-    except UnreadableRecord:
-        raise
-    except ValueError as error:
-        raise UnreadableRecord(f"a record of type {kind}: {error}") from error
-    if kind in _NAMES_OF_OTHERS:
-        return None
-    raise UnreadableRecord(f"a record of the unknown type {kind}")
-
-
-def _version(value: bytes, highest: int) -> int:
-    if len(value) < _INT16.size:
-        raise UnreadableRecord("a value without a version")
-    version: int = _INT16.unpack_from(value)[0]
-    if not 0 <= version <= highest:
-        raise UnreadableRecord(f"a value of the unknown version {version}")
-    return version
-
-
-def _committed(value: bytes | None) -> CommittedOffset | None:
-    if value is None:
-        return None
-    version = _version(value, OffsetCommitValue.VERSIONS[1])
-    body = decode_message(OffsetCommitValue, version, value[2:])
-    return CommittedOffset(
-        body.offset,
-        body.leader_epoch,
-        body.metadata,
-        body.commit_timestamp,
-        body.expire_timestamp,
-        body.topic_id,
-    )
-
-
-def _legacy_committed(value: bytes | None) -> CommittedOffset | None:
-    if value is None:
-        return None
-    version = _version(value, LegacyOffsetCommitValue.VERSIONS[1])
-    body = decode_message(LegacyOffsetCommitValue, version, value[2:])
-    return CommittedOffset(
-        body.offset, NO_LEADER_EPOCH, body.metadata, body.commit_timestamp, NO_EXPIRY, ZERO
-    )
-
-
-def _group_metadata(value: bytes | None) -> GroupMetadataValue | None:
-    if value is None:
-        return None
-    version = _version(value, GroupMetadataValue.VERSIONS[1])
-    return decode_message(GroupMetadataValue, version, value[2:])
+        elif isinstance(body, LegacyOffsetCommitValue):
+            committed = CommittedOffset(
+                body.offset, NO_LEADER_EPOCH, body.metadata, body.commit_timestamp
+            )
+        return OffsetCommitRecord(at.group, at.topic, at.partition, committed)
+    assert isinstance(at, GroupMetadataKey)
+    assert body is None or isinstance(body, GroupMetadataValue)
+    return GroupMetadataRecord(at.group, body)
 
 
 def new_group_record(group: ClassicGroup) -> GroupMetadataRecord:

@@ -1,9 +1,9 @@
 """Whether members are still alive.
 
 Every heartbeat extends a session by some seconds, thousands of times a second on a busy node, so
-extending must not touch the timing wheel. A session is a deadline on the member; its timer stays where
-it is, and when it fires too early, it is set once more for what is left. Only a deadline that moves
-before the timer (a shorter session timeout) makes a new timer necessary at once.
+extending must not touch the timing wheel. A session is a deadline on the member; its timer stays
+where it is, and when it fires too early, it is set once more for what is left. Only a deadline
+that moves before the timer (a shorter session timeout) makes a new timer necessary at once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The states of a classic group, and every transition that is legal.
 
-An empty group has no members but may have offsets, or members that were given an id and have not come
-back with it. The first member that joins starts a rebalance; while it is prepared, the coordinator
-collects JoinGroup requests without answering them. Then all are answered with the new generation, and
-the group is completing until its leader has sent everyone's assignment with SyncGroup. A dead group is
-no longer in the shard: it was deleted, or the shard moved away while somebody still held the object.
+An empty group has no members but may have offsets, or members that were given an id and have not
+come back with it. The first member that joins starts a rebalance; while it is prepared, the
+coordinator collects JoinGroup requests without answering them. Then all are answered with the new
+generation, and the group is completing until its leader has sent everyone's assignment with
+SyncGroup. A dead group is no longer in the shard: it was deleted, or the shard moved away while
+somebody still held the object.
 """
 
 from __future__ import annotations

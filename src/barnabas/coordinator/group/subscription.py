@@ -1,9 +1,10 @@
 """The topics in a consumer's protocol metadata.
 
-What members of a group tell each other is opaque to the coordinator, with one exception: in a group of
-type "consumer" the metadata begins with a version and the list of subscribed topics, and offsets of a
-topic that somebody is subscribed to must not expire or be deleted. Members write these bytes, so
-every length is checked, and anything else than a subscription is simply "not known".
+What members of a group tell each other is opaque to the coordinator, with one exception: in a
+group of type "consumer" the metadata begins with a version and the list of subscribed topics, and
+offsets of a topic that somebody is subscribed to must not expire or be deleted. Members write
+these bytes, so every length is checked, and anything else than a subscription is simply "not
+known".
 """
 
 from __future__ import annotations
