@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,16 @@ Handler = Callable[[Any, Any, Any], object]
 DEADLINE_S = 20
 
 
+def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test on a loop of its own."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(test(*arguments, **named))
+
+    return run
+
+
 def api(key: ApiKey, handle: Handler, **more: Any) -> ModuleType:
     module = ModuleType(key.name.lower())
     module.KEY = key  # type: ignore[attr-defined]
@@ -39,9 +50,7 @@ def api(key: ApiKey, handle: Handler, **more: Any) -> ModuleType:
     return module
 
 
-def frame(
-    request: Any, version: int, correlation_id: int, client_id: str | None = "test"
-) -> bytes:
+def frame(request: Any, version: int, correlation_id: int, client_id: str | None = "test") -> bytes:
     key = request.API_KEY
     name = None if client_id is None else client_id.encode()
     header = struct.pack(">hhih", key, version, correlation_id, -1 if name is None else len(name))

@@ -19,6 +19,8 @@ BOUNDS_MS = (
 )  # fmt: skip
 BOUNDS_NS = [int(bound * 1_000_000) for bound in BOUNDS_MS]
 
+TIMES = ("queue", "local", "remote", "throttle", "response_queue", "send", "total")
+
 
 class Histogram:
     """Durations. `counts` has one place more than there are bounds; zeros are told by the owner."""
@@ -105,6 +107,22 @@ class ApiMetrics:
         duration_ns = sent_ns - received_ns
         histogram.counts[bisect_left(bounds, duration_ns)] += 1
         histogram.sum_ns += duration_ns
+
+    @classmethod
+    def added(cls, several: Sequence[ApiMetrics]) -> ApiMetrics:
+        """The sum of the same API's metrics on several kinds of listener."""
+        result = cls(several[0].name)
+        for one in several:
+            result.requests += one.requests
+            result.request_bytes += one.request_bytes
+            result.response_bytes += one.response_bytes
+            for code, count in one.errors.items():
+                result.errors[code] = result.errors.get(code, 0) + count
+            for name in TIMES:
+                total, part = getattr(result, name), getattr(one, name)
+                total.counts = [a + b for a, b in zip(total.counts, part.counts, strict=True)]
+                total.sum_ns += part.sum_ns
+        return result
 
     def count_errors(self, codes: Sequence[int]) -> None:
         errors = self.errors
