@@ -1,0 +1,408 @@
+"""A node: everything put together, started in order and stopped in the reverse order.
+
+Start: raise the limit on open files, load the logs (recovering those that were not closed in order),
+replay the metadata log and become its leader, register the broker, adopt or set aside what the metadata
+does not know, take leadership of partitions, load the coordinators, open the listeners, unfence.
+
+Stop: announce the shutdown, stop accepting, let requests in flight finish, answer those that wait,
+close the coordinators, flush and close the logs, write the clean-shutdown marks.
+
+A node takes everything from the world through what is handed to it (`World`), so that the same node can
+run on a simulated one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from barnabas.api.registry import advertised_versions, load_handlers
+from barnabas.config.topic import LogConfig
+from barnabas.coordinator.group.config import GroupCoordinatorConfig
+from barnabas.coordinator.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from barnabas.coordinator.partition_log import ReplicaPartitionLog
+from barnabas.log.disk import RealDisk, ThreadBackground
+from barnabas.log.manager import LogManager
+from barnabas.metadata.image import ResourceType
+from barnabas.replica.fetch_session import FetchSessionCache
+from barnabas.replica.manager import ReplicaManager
+from barnabas.server.broker_state import BrokerState, Lifecycle
+from barnabas.server.connection import ConnectionSettings
+from barnabas.server.connection_limits import ConnectionLimits
+from barnabas.server.endpoint import Advertised, Endpoint
+from barnabas.server.maintenance import Maintenance
+from barnabas.server.metadata_cache import MetadataCache
+from barnabas.server.network import Network
+from barnabas.server.pipeline import Pipeline
+from barnabas.server.producer_ids import ProducerIds
+from barnabas.server.real import SYSTEM_RANDOMNESS, SocketTransport, SystemClock
+from barnabas.server.request_log import RequestLog
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+if TYPE_CHECKING:
+    from barnabas.config.broker import BrokerConfig
+    from barnabas.controller.face import Controller
+    from barnabas.metadata.delta import MetadataDelta
+    from barnabas.metadata.image import MetadataImage, TopicImage
+    from barnabas.seams import Background, Clock, Disk, Randomness, Transport
+
+logger = logging.getLogger(__name__)
+
+DRAIN_TIMEOUT_S = 5.0
+BACKGROUND_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a node takes from the world."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    transport: Transport
+    disk: Disk
+    background: Background
+    randomness: Randomness
+
+
+def real_world() -> World:
+    """The machine this process runs on; must be called on the event loop."""
+    loop = asyncio.get_running_loop()
+    executor = ThreadPoolExecutor(BACKGROUND_THREADS, thread_name_prefix="barnabas-background")
+
+    def post(callback):  # type: ignore[no-untyped-def]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(callback)
+
+    return World(
+        loop=loop,
+        clock=SystemClock(),
+        transport=SocketTransport(loop),
+        disk=RealDisk(),
+        background=ThreadBackground(executor, post),
+        randomness=SYSTEM_RANDOMNESS,
+    )
+
+
+class Node:
+    def __init__(self, config: BrokerConfig, world: World) -> None:
+        self.config = config
+        self.world = world
+        self.clock = world.clock
+        self.lifecycle = Lifecycle()
+        self.node_id = config.node_id
+        self.cluster_id = ""
+        self.network = Network(
+            loop=world.loop,
+            clock=world.clock,
+            transport=world.transport,
+            limits=ConnectionLimits(
+                max_connections=config.max_connections,
+                max_per_host=config.max_connections_per_ip,
+                overrides=_overrides(config.max_connections_per_ip_overrides),
+            ),
+        )
+        self.logs = LogManager(
+            world.disk,
+            world.background,
+            config.log_dirs,
+            config_of=self.log_config,
+            clock=world.clock,
+            randomness=world.randomness,
+            broker=config,
+        )
+        self.replicas = ReplicaManager(
+            config.node_id,
+            self.logs,
+            self.network.wheel,
+            defer=self._defer,
+            background=world.background,
+            flush_before_ack=config.barnabas_flush_before_ack,
+        )
+        self.logs.failed = self.replicas.directory_failed
+        self.advertised = Advertised(
+            [
+                Endpoint(each.name, each.host, each.port)
+                for each in config.advertised_listeners
+                if each.host
+            ]
+            if config.values["advertised.listeners"]
+            else []
+        )
+        self.metadata = MetadataCache(config.node_id, self.advertised, self.replicas.offline)
+        self.fetch_sessions = FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots,
+            config.min_incremental_fetch_session_eviction_ms,
+            world.randomness,
+        )
+        self.groups = GroupCoordinator(
+            log=ReplicaPartitionLog(OFFSETS_TOPIC, self.replicas),
+            clock=world.clock,
+            schedule=self.network.wheel.add,
+            randomness=world.randomness,
+            config=_group_config(config),
+        )
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.handlers: dict[ApiKey, ModuleType] = {}
+        self.maintenance = Maintenance(self)
+        self._controller: Controller | None = None
+        self._advertised_versions: dict[ApiKey, tuple[int, int]] = {}
+        self._log_configs: dict[str, LogConfig] = {}
+        self._creating: dict[str, asyncio.Future[ErrorCode]] = {}
+        self._stopped = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
+        self.pipeline: Pipeline | None = None
+
+    # ---- what handlers ask
+
+    @property
+    def controller(self) -> Controller:
+        assert self._controller is not None, "the node has not started"
+        return self._controller
+
+    def advertised_versions(self) -> dict[ApiKey, tuple[int, int]]:
+        return self._advertised_versions
+
+    def supported_features(self) -> Mapping[str, tuple[int, int]]:
+        return self.controller.supported_features()
+
+    @property
+    def port(self) -> int:
+        return self.network.listeners[0].addresses[0][1]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where a client on this machine connects to."""
+        listener = self.network.listeners[0]
+        host, port = listener.addresses[0]
+        told = self.advertised.to_client(listener.endpoint.name, (host, port))
+        if told.host in ("0.0.0.0", "::", "127.0.0.1", "::1", ""):
+            return f"localhost:{told.port}"
+        return f"{told.host}:{told.port}"
+
+    def log_config(self, topic: str) -> LogConfig:
+        """A topic's settings: its own, then the broker's."""
+        found = self._log_configs.get(topic)
+        if found is None:
+            own = self.metadata.image.config(ResourceType.TOPIC, topic)
+            found = self._log_configs[topic] = LogConfig.of(self.config, own)
+        return found
+
+    async def auto_create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
+        """Create what is missing with the broker's defaults; gives the failures."""
+        waits = {name: self._creation(name) for name in names}
+        results = {name: await wait for name, wait in waits.items()}
+        return {name: code for name, code in results.items() if code != ErrorCode.NONE}
+
+    async def create_offsets_topic(self) -> ErrorCode:
+        return await self._creation(OFFSETS_TOPIC)
+
+    def _creation(self, name: str) -> asyncio.Future[ErrorCode]:
+        """One creation a name, however many requests ask for it at once."""
+        future = self._creating.get(name)
+        if future is None:
+            future = self.world.loop.create_task(self._create(name))
+            self._creating[name] = future
+            future.add_done_callback(lambda _: self._creating.pop(name, None))
+        return future
+
+    async def _create(self, name: str) -> ErrorCode:
+        topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        if name == OFFSETS_TOPIC:
+            topic.num_partitions = self.config.offsets_topic_num_partitions
+            topic.replication_factor = min(
+                self.config.offsets_topic_replication_factor,
+                max(1, len(self.metadata.alive_brokers())),
+            )
+            topic.configs = [
+                CreatableTopicConfig(name="cleanup.policy", value="compact"),
+                CreatableTopicConfig(name="compression.type", value="producer"),
+                CreatableTopicConfig(
+                    name="segment.bytes", value=str(self.config.offsets_topic_segment_bytes)
+                ),
+            ]
+        response = await self.controller.create_topics(CreateTopicsRequest(topics=[topic]))
+        code = ErrorCode(response.topics[0].error_code)
+        if code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            return ErrorCode.NONE
+        if code != ErrorCode.NONE:
+            logger.info(
+                "topic %s was not created on demand: %s", name, response.topics[0].error_message
+            )
+        return code
+
+    async def _allocate_producer_ids(self) -> tuple[int, int]:
+        return await self.controller.allocate_producer_ids()
+
+    # ---- following the metadata
+
+    def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The committed metadata moved on: do what it says. Never fails half way for one topic."""
+        self.metadata.publish(image)
+        for resource_type, name in delta.changed_configs:
+            if resource_type == ResourceType.TOPIC:
+                self._log_configs.pop(name, None)
+                self.logs.update_config(name, self.log_config(name))
+            elif resource_type == ResourceType.BROKER:
+                self._apply_dynamic_config()
+        deleted = list(delta.deleted_topics.values())
+        for topic in deleted:
+            self.replicas.remove_topic(topic)
+            self._log_configs.pop(topic.name, None)
+            if topic.name == OFFSETS_TOPIC:
+                for index in topic.partitions:
+                    self.groups.resign(index)
+        for topic in delta.changed_topics.values():
+            self.replicas.apply_topic(topic)
+            if topic.name == OFFSETS_TOPIC:
+                self._lead_groups(topic)
+        if deleted:
+            self.groups.topics_deleted([(topic.name, topic.topic_id) for topic in deleted])
+
+    def _lead_groups(self, topic: TopicImage) -> None:
+        self.groups.set_partition_count(len(topic.partitions))
+        for index, partition in topic.partitions.items():
+            if partition.leader == self.node_id:
+                self.groups.become_leader(index, partition.leader_epoch)
+            else:
+                self.groups.resign(index, partition.leader_epoch)
+
+    def _apply_dynamic_config(self) -> None:
+        image = self.metadata.image
+        try:
+            self.config = self._static_config.with_dynamic(
+                image.config(ResourceType.BROKER, ""),
+                image.config(ResourceType.BROKER, str(self.node_id)),
+            )
+        except ValueError as error:
+            logger.error("the dynamic broker settings cannot be used: %s", error)
+            return
+        self._log_configs.clear()
+        for topic in image.topics:
+            self.logs.update_config(topic, self.log_config(topic))
+        limits = self.network.limits
+        limits.max_connections = self.config.max_connections
+        limits.max_per_host = self.config.max_connections_per_ip
+
+    # ---- lifecycle
+
+    async def start(self) -> None:
+        from barnabas.server.quorum import start_controller
+
+        self._static_config = self.config
+        self.lifecycle.become(BrokerState.STARTING)
+        self.handlers = load_handlers()
+        self._advertised_versions = advertised_versions(
+            self.handlers, unstable=self.config.unstable_api_versions_enable
+        )
+        try:
+            self.lifecycle.become(BrokerState.RECOVERY)
+            self.logs.load()
+            self._listen()
+            await start_controller(self)
+            self.maintenance.start()
+        except BaseException:
+            await self._tear_down(clean=False)
+            raise
+        self.groups.start()
+        self.lifecycle.become(BrokerState.RUNNING)
+        self._accept()
+        from barnabas.server.metrics_server import start_metrics
+
+        await start_metrics(self)
+
+    def _listen(self) -> None:
+        """Bind first: a port that is taken is found before anything is written."""
+        request_log = (
+            RequestLog() if self.config.barnabas_request_log_enable else None
+        )
+        self.pipeline = Pipeline(
+            self, self.handlers, clock=self.clock, loop=self.world.loop, request_log=request_log
+        )
+        endpoints = [
+            Endpoint(each.name, each.host, each.port) for each in self.config.broker_listeners
+        ]
+        settings = ConnectionSettings(
+            max_request_bytes=self.config.socket_request_max_bytes,
+            max_idle_ms=self.config.connections_max_idle_ms,
+        )
+        self.network.listen(
+            endpoints,
+            self.pipeline,
+            settings,
+            backlog=self.config.socket_listen_backlog_size,
+            send_buffer_bytes=self.config.socket_send_buffer_bytes,
+            receive_buffer_bytes=self.config.socket_receive_buffer_bytes,
+        )
+
+    def _accept(self) -> None:
+        """Connections made while the node started were waiting in the backlog until now."""
+
+    async def stop(self) -> None:
+        if self._stopping is None:
+            self._stopping = self.world.loop.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        if self.lifecycle.state is BrokerState.RUNNING:
+            self.lifecycle.become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+        await self._tear_down(clean=True)
+
+    async def _tear_down(self, *, clean: bool) -> None:
+        self.lifecycle.become(BrokerState.SHUTTING_DOWN)
+        self.maintenance.stop()
+        self.network.stop_accepting()
+        for purgatory in (
+            self.replicas.fetch_purgatory,
+            self.replicas.produce_purgatory,
+            self.replicas.delete_records_purgatory,
+        ):
+            purgatory.force_complete_all()
+        self.groups.stop()
+        await self.network.drain(DRAIN_TIMEOUT_S)
+        broker_epoch = -1
+        if self._controller is not None:
+            broker_epoch = self._controller.broker_epoch
+            await self._controller.stop()
+        self.network.close()
+        self.logs.close(clean=clean, broker_epoch=broker_epoch)
+        self.lifecycle.become(BrokerState.NOT_RUNNING)
+        self._stopped.set()
+
+    async def stopped(self) -> None:
+        await self._stopped.wait()
+
+    def _defer(self, callback):  # type: ignore[no-untyped-def]
+        """Run at the end of this turn of the loop, flushing what it sends together."""
+        self.world.loop.call_soon(self.network.environment.turn.run, callback)
+
+
+def _overrides(text: str | tuple[str, ...]) -> dict[str, int]:
+    parts = text.split(",") if isinstance(text, str) else text
+    pairs = (part.rpartition(":") for part in parts if part)
+    return {host.strip(): int(limit) for host, _, limit in pairs}
+
+
+def _group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
+    return GroupCoordinatorConfig(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        offsets_topic_num_partitions=config.offsets_topic_num_partitions,
+        offsets_topic_compression_codec=config.offsets_topic_compression_codec,
+    )
