@@ -63,9 +63,10 @@ def test_topic_command(tool: Tool, name: str) -> None:
     again = tool("TopicCommand", "--create", "--topic", name)
     assert again.returncode == 1
     assert f"Topic '{name}' already exists." in again.stdout
-    assert "already exists" not in tool(
-        "TopicCommand", "--create", "--topic", name, "--if-not-exists"
-    ).check()
+    assert (
+        "already exists"
+        not in tool("TopicCommand", "--create", "--topic", name, "--if-not-exists").check()
+    )
 
     described = tool("TopicCommand", "--describe", "--topic", name).check()
     assert re.search(r"PartitionCount: 3\s+ReplicationFactor: 1\s+Configs: .*retention.ms=1000000",
@@ -287,7 +288,9 @@ def test_log_dirs(tool: Tool, bootstrap: str, name: str, node_id: int) -> None:
 
 def test_what_the_cluster_says_of_itself(tool: Tool, bootstrap: str, node_id: int) -> None:
     versions = tool("BrokerApiVersionsCommand").check()
-    assert re.search(rf"{re.escape(bootstrap)} \(id: {node_id} rack: null isFenced: false\)", versions)
+    assert re.search(
+        rf"{re.escape(bootstrap)} \(id: {node_id} rack: null isFenced: false\)", versions
+    )
     for line in ("Produce(0): 0 to 13", "Fetch(1): 4 to 18", "Metadata(3): 0 to 13",
                  "JoinGroup(11): 0 to 9", "DescribeTopicPartitions(75): 0"):  # fmt: skip
         assert line in versions

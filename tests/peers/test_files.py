@@ -1,4 +1,4 @@
-"""The files on disk are Apache Kafka's: its dump-log reads ours, and topic directories change hands.
+"""The files on disk are Apache Kafka's: its dump-log reads ours, topic directories change hands.
 
 A directory moves between brokers while both are stopped. The topic is created on the other side
 first, and that side's `partition.metadata` stays, because topic ids belong to a cluster.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ def write_all_codecs(bootstrap: str, topic: str) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Record]]]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Record]]:
     """The data directory of a stopped system under test, and the records in its topic `t`."""
     if (reason := systems.missing()) is not None:
         pytest.skip(reason)
@@ -69,7 +68,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, li
     consumer.commit(offsets=[TopicPartition("t", 0, 42, metadata="m")], asynchronous=False)
     consumer.close()
     system.stop()
-    yield system.data_dir, records
+    return system.data_dir, records
 
 
 def dump(file: Path, *options: str) -> str:
@@ -151,9 +150,7 @@ def test_metadata_shell_opens_the_metadata_log(written: tuple[Path, list[Record]
     assert {"t", "big"} <= set(shell.check().split())
 
 
-def test_topic_directories_change_hands(
-    written: tuple[Path, list[Record]], tmp_path: Path
-) -> None:
+def test_topic_directories_change_hands(written: tuple[Path, list[Record]], tmp_path: Path) -> None:
     """Apache Kafka reads the system's directory, and the system reads Apache Kafka's."""
     data_dir, records = written
     other = apache.start_broker(tmp_path / "apache")

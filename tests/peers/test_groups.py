@@ -47,8 +47,10 @@ def share_fairly(members: list[Member], everything: set[str]) -> bool:
     """All partitions are held, none twice, and no member holds two more than another."""
     held = [member.assigned() for member in members]
     sizes = [len(one) for one in held]
-    return set().union(*held) == everything and sum(sizes) == len(everything) and (
-        max(sizes) - min(sizes) <= 1
+    return (
+        set().union(*held) == everything
+        and sum(sizes) == len(everything)
+        and (max(sizes) - min(sizes) <= 1)
     )
 
 
@@ -146,6 +148,7 @@ def test_a_member_without_a_common_assignor_is_refused(
     ],
 )
 def test_cooperative_rebalance_keeps_what_need_not_move(
+    *,
     library: str,
     config: dict[str, str],
     bootstrap: str,

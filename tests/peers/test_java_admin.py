@@ -126,9 +126,10 @@ def test_topic_configs(admin: Admin, name: str) -> None:
     assert kind_of(lambda: alter(["SET", "min.cleanable.dirty.ratio", "1.5"])) == invalid
     assert kind_of(lambda: alter(["SET", "compression.type", "brotli"])) == invalid
     assert kind_of(lambda: alter(["APPEND", "retention.ms", "1"])) == invalid
-    assert kind_of(
-        lambda: admin("describe_configs", type="TOPIC", name="no-such-topic")
-    ) == "UnknownTopicOrPartitionException"
+    assert (
+        kind_of(lambda: admin("describe_configs", type="TOPIC", name="no-such-topic"))
+        == "UnknownTopicOrPartitionException"
+    )
 
 
 def test_broker_configs(admin: Admin, node_id: int, eventually: Eventually) -> None:
@@ -159,7 +160,9 @@ def test_broker_configs(admin: Admin, node_id: int, eventually: Eventually) -> N
     assert configs()["log.retention.ms"]["source"] == "DYNAMIC_DEFAULT_BROKER_CONFIG"
     alter("", ["DELETE", "log.retention.ms", None])
     eventually(lambda: configs()["log.retention.ms"] == before["log.retention.ms"])
-    assert kind_of(lambda: alter(str(node_id), ["SET", "node.id", "9"])) == "InvalidRequestException"
+    assert (
+        kind_of(lambda: alter(str(node_id), ["SET", "node.id", "9"])) == "InvalidRequestException"
+    )
     wrong = kind_of(lambda: alter(str(node_id), ["SET", "log.cleaner.threads", "none"]))
     assert wrong in {"InvalidRequestException", "InvalidConfigurationException"}
     resources = admin("list_config_resources")
@@ -170,7 +173,6 @@ def test_broker_default_reaches_topics(admin: Admin, name: str, eventually: Even
     admin("create_topic", topic=name)
     change = ["SET", "log.index.interval.bytes", "8192"]
     admin("alter_configs", type="BROKER", name="", changes=[change])
-
 
     def found() -> tuple[str, str]:
         entry = admin("describe_configs", type="TOPIC", name=name)["index.interval.bytes"]
@@ -229,9 +231,10 @@ def test_delete_records(admin: Admin, bootstrap: str, name: str) -> None:
     assert kind_of(lambda: delete(11)) == "OffsetOutOfRangeException"
     assert delete(-1) == 10
     admin("create_topic", topic=f"{name}-c", configs={"cleanup.policy": "compact"})
-    assert kind_of(
-        lambda: admin("delete_records", partition=f"{name}-c-0", before=0)
-    ) == "PolicyViolationException"
+    assert (
+        kind_of(lambda: admin("delete_records", partition=f"{name}-c-0", before=0))
+        == "PolicyViolationException"
+    )
 
 
 def test_groups(admin: Admin, bootstrap: str, name: str, eventually: Eventually) -> None:
@@ -319,7 +322,9 @@ def test_describe_producers(admin: Admin, bootstrap: str, name: str) -> None:
     assert state["id"] >= 0
 
 
-def produce_one(bootstrap: str, topic: str, fields: dict[str, Any], **config: str) -> dict[str, Any]:
+def produce_one(
+    bootstrap: str, topic: str, fields: dict[str, Any], **config: str
+) -> dict[str, Any]:
     settings = {key.replace("_", "."): value for key, value in config.items()}
     outcome: list[dict[str, Any]] = jvm.shared().call(
         "produce", bootstrap=bootstrap, topic=topic, records=[fields], config=settings

@@ -112,10 +112,10 @@ def test_aiokafka_admin(bootstrap: str, name: str) -> None:
             assert len(topic["partitions"]) == 3
             resource = ConfigResource(ConfigResourceType.TOPIC, name, {"retention.ms": "8"})
             await admin.alter_configs([resource])
-            (found,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
-            assert any(
-                entry[:2] == ("retention.ms", "8") for entry in found.resources[0][4]
+            (found,) = await admin.describe_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, name)]
             )
+            assert any(entry[:2] == ("retention.ms", "8") for entry in found.resources[0][4])
             assert isinstance(await admin.list_consumer_groups(), list)
             await admin.delete_topics([name])
             assert name not in await admin.list_topics()
@@ -160,9 +160,7 @@ def test_kafkajs_topics_and_configs(kafkajs: Callable[..., Any], name: str) -> N
     assert name not in kafkajs("listTopics")
 
 
-def test_kafkajs_offsets_and_groups(
-    kafkajs: Callable[..., Any], bootstrap: str, name: str
-) -> None:
+def test_kafkajs_offsets_and_groups(kafkajs: Callable[..., Any], bootstrap: str, name: str) -> None:
     create_topic(bootstrap, name, 1)
     fill(bootstrap, name, 6)
     assert kafkajs("fetchTopicOffsets", name)[0]["high"] == "6"

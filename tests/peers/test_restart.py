@@ -55,7 +55,8 @@ def facts(bootstrap: str) -> dict[str, Any]:
         "offsets": offsets,
         "ends": ends,
         "records": sorted(
-            (r.partition, r.offset, r.value) for r in CLIENTS["confluent"].consume(bootstrap, "t", 30)
+            (r.partition, r.offset, r.value)
+            for r in CLIENTS["confluent"].consume(bootstrap, "t", 30)
         ),
         "topics": sorted(admin.list_topics(timeout=20).topics),
     }
