@@ -1,4 +1,4 @@
-"""The files on disk are Apache Kafka's: its dump-log reads ours, topic directories change hands.
+"""The files on disk are Apache Kafka's: its dump-log reads ours, and topics change hands.
 
 A directory moves between brokers while both are stopped. The topic is created on the other side
 first, and that side's `partition.metadata` stays, because topic ids belong to a cluster.
