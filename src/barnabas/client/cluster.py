@@ -204,10 +204,11 @@ class Cluster:
             found = self.refresh(names, allow_auto_create=allow_auto_create)
             for name in names:
                 topic = found.get(name)
-                if topic is None:
-                    raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, subject=f"topic {name}")
-                if topic.error_code != ErrorCode.NONE:
-                    raise broker_error(topic.error_code, subject=f"topic {name}")
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code
+                if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise broker_error(code, "There is no such topic.", subject=f"topic {name}")
+                if code != ErrorCode.NONE:
+                    raise broker_error(code, subject=f"topic {name}")
             return found
 
         def worth_another_try(error: ClientError) -> bool:

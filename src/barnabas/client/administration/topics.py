@@ -21,6 +21,7 @@ _LIST_OFFSETS_NEEDS = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 DESCRIBE_PAGE_PARTITIONS = 2_000
+NO_SUCH_TOPIC = "There is no such topic."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,9 @@ class TopicAdmin(AdminBase):
             topic = found.get(name)
             if topic is None:
                 code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                answer[name] = broker_error(code, subject=f"topic {name}")
+                answer[name] = broker_error(code, NO_SUCH_TOPIC, subject=f"topic {name}")
             elif topic.error_code != ErrorCode.NONE:
-                answer[name] = broker_error(topic.error_code, subject=f"topic {name}")
+                answer[name] = _described_error(topic)
             else:
                 answer[name] = topic
         return answer
@@ -414,6 +415,12 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, index in sorted(partitions):
         grouped.setdefault(topic, []).append(index)
     return grouped
+
+
+def _described_error(topic: TopicInfo) -> BrokerError:
+    unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    detail = NO_SUCH_TOPIC if unknown else None
+    return broker_error(topic.error_code, detail, subject=f"topic {topic.name}")
 
 
 def _optional(ids: list[int] | None) -> tuple[int, ...] | None:

@@ -1,0 +1,300 @@
+"""`barnabas consume`: read records by offset, time or group, and print them in any form.
+
+Without a group, the range of every partition is settled first (see `barnabas.cli.offsets`), then the
+partitions are read until each has reached its stop, `-n` records were printed, or for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli import exits
+from barnabas.cli.connect import Connect, connection_options
+from barnabas.cli.record_format import Shown, as_data, compile_template
+
+if TYPE_CHECKING:
+    from barnabas.cli.offsets import Range
+    from barnabas.client.consumer import Consumer
+
+EPILOG = """\
+\b
+Offsets (-o):
+  start, end         from the oldest record; only new ones
+  42, 42:50, :50     from an offset; up to, not including, another
+  +10, -10           ten after the start; the last ten
+  @-1h, @2026-01-31  from a time on;  @-1h:end  the last hour;  @T1:T2 between
+
+\b
+Formats (-f): json, yaml, text (the value), or a template:
+  %t topic  %p partition  %o offset  %k key  %v value  %h headers  %T time in ms
+  %K %V lengths  %H header count  %d time  %e epoch  %i count; %v{hex} %v{base64}
+  %v{json}  %o{010}  %d{%H:%M}  %h{%k=%v;}  \\n \\t \\xNN
+
+\b
+Examples:
+  barnabas consume orders                     new records, until Ctrl-C
+  barnabas consume orders -o start -e         all there is, then stop
+  barnabas consume orders -o -5 -n 5 -f '%p:%o %k=%v\\n'
+  barnabas consume orders -o @-1h:end --format json
+  barnabas consume -r 'ord.*' -g billing
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("topics", nargs=-1, required=True)
+@click.option("-o", "--offset", "offset", metavar="OFFSET",
+              help="Where to begin and stop.  [default: end; with -e or -n: start]")
+@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0),
+              help="Only this partition; may be repeated.")
+@click.option("-n", "--count", type=click.IntRange(min=0), help="Stop after so many records.")
+@click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end the partitions have now.")
+@click.option("--follow", is_flag=True, help="Go on for ever, also after -o A:B reached B's end.")
+@click.option("-g", "--group", help="Read as a member of this group and commit.")
+@click.option("-r", "--regex", is_flag=True, help="TOPICS are regular expressions.")
+@click.option("-f", "--format", "form", default="text", show_default=True,
+              metavar="text|json|yaml|TEMPLATE", help="Form of the output.")
+@click.option("--read-committed", is_flag=True, help="Leave out aborted and open transactions.")
+@click.option("--headers", "with_headers", is_flag=True, help="Text form: key=value headers first.")
+@click.option("--keys", "with_keys", is_flag=True, help="Text form: the key and a tab first.")
+@click.option("--null", default="", metavar="TEXT", help="What a null key or value prints as.")
+@click.option("--timeout", metavar="DURATION", help="Stop when nothing came for so long (5s, 1m).")
+@connection_options
+def consume(
+    topics: tuple[str, ...],
+    offset: str | None,
+    partitions: tuple[int, ...],
+    count: int | None,
+    exit_at_end: bool,
+    follow: bool,
+    group: str | None,
+    regex: bool,
+    form: str,
+    read_committed: bool,
+    with_headers: bool,
+    with_keys: bool,
+    null: str,
+    timeout: str | None,
+    connect: Connect,
+) -> int:
+    """Read TOPICS and print their records."""
+    from barnabas.cli import offsets
+    from barnabas.cli.moments import parse_duration_ms
+
+    show = printer(form, null, with_headers, with_keys)
+    try:
+        idle_ms = None if timeout is None else parse_duration_ms(timeout)
+        text = offset or ("start" if exit_at_end or count is not None else "end")
+        wanted = offsets.parse(text, time.time_ns() // 1_000_000)
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from None
+    if exit_at_end and wanted.stop is None:
+        wanted = offsets.Range(wanted.start, offsets.Point(offsets.END))
+    if follow:
+        wanted = offsets.Range(wanted.start, None)
+    if group is not None and (partitions or wanted.stop is not None and not exit_at_end):
+        raise click.UsageError("A group decides partitions and positions: leave out -p and -o A:B.")
+    options: dict[str, Any] = {"max.poll.records": 10_000, **connect.options}
+    if read_committed:
+        options["isolation.level"] = "read_committed"
+    if count == 0:
+        return exits.OK
+    if group is not None:
+        options["group.id"] = group
+        options["auto.offset.reset"] = (
+            "earliest" if wanted.start.kind == offsets.START else "latest"
+        )
+        options["enable.auto.commit"] = "false"
+        return _consume_group(topics, regex, options, count, exit_at_end, idle_ms, show)
+    return _consume_ranges(topics, regex, partitions, wanted, options, count, idle_ms, show)
+
+
+def printer(
+    form: str, null: str, with_headers: bool = False, with_keys: bool = False
+) -> Callable[[Shown], bytes]:
+    """A function from a record to what is printed for it."""
+    if form == "json":
+        return lambda record: json.dumps(as_data(record), ensure_ascii=False).encode() + b"\n"
+    if form == "yaml":
+        from barnabas.cli import yaml_text
+
+        return lambda record: b"---\n" + yaml_text.dump(as_data(record)).encode()
+    if form == "text":
+        form = ("%h\\t" if with_headers else "") + ("%k\\t" if with_keys else "") + "%v\\n"
+    elif "%" not in form and "\\" not in form:
+        raise click.UsageError(f"-f {form}: expected text, json, yaml or a template with %.")
+    try:
+        return compile_template(form, null.encode())
+    except ValueError as error:
+        raise click.UsageError(f"-f: {error}.") from None
+
+
+class Printing:
+    """Writes records, counts them, and says when there were enough."""
+
+    def __init__(self, show: Callable[[Shown], bytes], count: int | None) -> None:
+        self.show = show
+        self.left = count
+        self.printed = 0
+
+    @property
+    def enough(self) -> bool:
+        return self.left == 0
+
+    def write(self, records: Sequence[Any]) -> None:
+        if self.left is not None:
+            records = records[: self.left]
+            self.left -= len(records)
+        first = self.printed + 1
+        show = self.show
+        sys.stdout.buffer.write(
+            b"".join([show(Shown(*r, first + i)) for i, r in enumerate(records)])
+        )
+        sys.stdout.buffer.flush()
+        self.printed += len(records)
+
+
+def _consume_ranges(
+    topics: Sequence[str],
+    regex: bool,
+    only: Sequence[int],
+    wanted: Range,
+    options: dict[str, Any],
+    count: int | None,
+    idle_ms: int | None,
+    show: Callable[[Shown], bytes],
+) -> int:
+    from barnabas.cli.topic import choose_topics
+    from barnabas.client.consumer import Consumer
+
+    options["auto.offset.reset"] = "earliest"
+    with Consumer(options) as consumer:
+        names = choose_topics(consumer.admin, topics, regex)
+        found = consumer.cluster.topics(names)
+        places = [
+            (name, index)
+            for name in names
+            for index in sorted(found[name].partitions)
+            if not only or index in only
+        ]
+        missing = {i for i in only if not any(index == i for _, index in places)}
+        if missing:
+            sizes = ", ".join(f"{n} has {len(found[n].partitions)}" for n in names)
+            raise exits.CommandError(
+                f"No partition {', '.join(map(str, sorted(missing)))}: {sizes} partitions.",
+                exits.NOT_FOUND,
+            )
+        ranges = settle(consumer, wanted, places)
+        return _read(consumer, ranges, Printing(show, count), idle_ms)
+
+
+def settle(
+    consumer: Consumer, wanted: Range, places: list[tuple[str, int]]
+) -> dict[tuple[str, int], tuple[int, int | None]]:
+    """First offset and stop of each partition."""
+    from barnabas.cli import offsets
+    from barnabas.client.administration.topics import EARLIEST, LATEST
+
+    start = consumer.offsets(dict.fromkeys(places, EARLIEST))
+    end = consumer.offsets(dict.fromkeys(places, LATEST))
+    at: dict[int, dict[tuple[str, int], Any]] = {}
+    for point in (wanted.start, wanted.stop):
+        if point is not None and point.is_time:
+            at[point.value] = consumer.offsets(dict.fromkeys(places, point.value))
+    ranges = {}
+    for place in places:
+
+        def at_time(moment: int, place: tuple[str, int] = place) -> int | None:
+            found: int = at[moment][place].offset
+            return None if found < 0 else found
+
+        held = offsets.Held(start[place].offset, end[place].offset)
+        ranges[place] = offsets.resolve(wanted, held, at_time)
+    return ranges
+
+
+def _read(
+    consumer: Consumer,
+    ranges: dict[tuple[str, int], tuple[int, int | None]],
+    printing: Printing,
+    idle_ms: int | None,
+) -> int:
+    stops = {place: stop for place, (_first, stop) in ranges.items() if stop is not None}
+    active = [place for place, (first, stop) in ranges.items() if stop is None or first < stop]
+    consumer.assign(active)
+    for place in active:
+        consumer.seek(place, ranges[place][0])
+    last = time.monotonic()
+    while active and not printing.enough:
+        records: list[Any] = consumer.poll(_wait_ms(idle_ms, last))
+        if stops:
+            records = [r for r in records if r[2] < stops.get((r[0], r[1]), r[2] + 1)]
+        if records:
+            printing.write(records)
+            last = time.monotonic()
+        elif idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms:
+            break
+        done = [p for p in active if p in stops and consumer.position(p) >= stops[p]]
+        if done:
+            active = [p for p in active if p not in done]
+            consumer.assign(active)
+    return exits.OK
+
+
+def _wait_ms(idle_ms: int | None, last: float) -> float:
+    if idle_ms is None:
+        return 1_000
+    return max(min(1_000, idle_ms - (time.monotonic() - last) * 1000), 1)
+
+
+def _consume_group(
+    topics: Sequence[str],
+    regex: bool,
+    options: dict[str, Any],
+    count: int | None,
+    exit_at_end: bool,
+    idle_ms: int | None,
+    show: Callable[[Shown], bytes],
+) -> int:
+    from barnabas.client.consumer import Consumer
+    from barnabas.client.errors import ClientError
+
+    printing = Printing(show, count)
+    with Consumer(options) as consumer:
+        if regex:
+            consumer.subscribe(pattern="|".join(f"(?:{t})\\Z" for t in topics))
+        else:
+            consumer.cluster.topics(list(topics))
+            consumer.subscribe(topics)
+        last = time.monotonic()
+        try:
+            while not printing.enough:
+                left = 10_000 if printing.left is None else printing.left
+                records = consumer.poll(_wait_ms(idle_ms, last), left)
+                if records:
+                    printing.write(records)
+                    consumer.commit()
+                    last = time.monotonic()
+                elif idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms:
+                    break
+                elif exit_at_end and consumer.assignment and _at_end(consumer):
+                    break
+        except KeyboardInterrupt:
+            try:
+                consumer.commit()
+            except ClientError:
+                pass
+            raise
+    return exits.OK
+
+
+def _at_end(consumer: Consumer) -> bool:
+    return all(
+        0 <= consumer.high_watermark(place) <= consumer.position(place)
+        for place in consumer.assignment
+    )
