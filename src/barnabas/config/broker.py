@@ -1,7 +1,8 @@
 """The configuration of one node.
 
 `broker_def()` is the table. `BrokerConfig` is what the server reads: every setting as a typed
-attribute (`log.retention.ms` is `log_retention_ms`), with listeners, roles and directories resolved.
+attribute (`log.retention.ms` is `log_retention_ms`), with listeners, roles and directories
+resolved.
 It is frozen; a dynamic change makes a new one (`with_dynamic`).
 
 A node needs no file: without one it is a combined broker and controller with id 1, alone in its

@@ -166,7 +166,7 @@ def broker_topic_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scaled(value: Any, factor: int) -> Any:
-    """A broker's value in the topic's unit; negative numbers mean unlimited and stay as they are."""
+    """A broker's value in the topic's unit; negative numbers mean unlimited and stay so."""
     if factor == 1:
         return value
     return -1 if value < 0 else value * factor
