@@ -83,14 +83,15 @@ def connection_options(command: F) -> F:
     @click.option(
         "--command-config", metavar="FILE", help="Client options in a properties file."
     )
-    @click.option("-X", "pairs", metavar="KEY=VALUE", multiple=True, help="One client option.")
+    @click.option("-X", "client_options", metavar="KEY=VALUE", multiple=True, help="One client option.")
     @functools.wraps(command)
     def with_connection(
-        *args: Any, bootstrap: str | None, command_config: str | None, pairs: Sequence[str],
+        *args: Any, bootstrap: str | None, command_config: str | None,
+        client_options: Sequence[str],
         **kwargs: Any,
     ) -> Any:
         return command(
-            *args, connect=Connect(gather(bootstrap, command_config, pairs)), **kwargs
+            *args, connect=Connect(gather(bootstrap, command_config, client_options)), **kwargs
         )
 
     return with_connection  # type: ignore[return-value]

@@ -211,6 +211,11 @@ _CLASSES: dict[str, type[BrokerError]] = {
     "OFFSET_OUT_OF_RANGE": OffsetOutOfRangeError,
 }
 
+_TOPIC_DETAILS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "There is no such topic.",
+    "UNKNOWN_TOPIC_ID": "There is no such topic.",
+}
+
 
 def to_code(code: int) -> ErrorCode:
     """A code this client knows, or UNKNOWN_SERVER_ERROR for one from a newer broker."""
@@ -227,4 +232,6 @@ def broker_error(
     known = to_code(code)
     if known == ErrorCode.UNKNOWN_SERVER_ERROR and code != known:
         detail = detail or f"The broker answered error code {code}, which this client does not know."
+    if detail is None and subject is not None and subject.startswith("topic "):
+        detail = _TOPIC_DETAILS.get(known.name)
     return _CLASSES.get(known.name, BrokerError)(known, detail, subject=subject)

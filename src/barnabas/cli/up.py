@@ -1,0 +1,122 @@
+"""`barnabas up`: a broker, here and now."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from barnabas.cli.exits import FAILED, CommandError
+
+if TYPE_CHECKING:
+    from barnabas.server.node import Node
+
+EPILOG = """\
+\b
+Examples:
+  barnabas up
+  barnabas up --port 0 --data /tmp/kafka
+  barnabas up --override num.partitions=3 --override log.retention.hours=1
+
+\b
+When the broker accepts requests it prints one line with bootstrap=HOST:PORT.
+Ctrl-C or SIGTERM stops it cleanly; the data stays.
+"""
+
+
+def overrides_of(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`k=v` options as a mapping."""
+    overrides = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name.strip():
+            raise click.BadParameter(f"{pair!r} is not of the form key=value", param_hint="--override")
+        overrides[name.strip()] = value.strip()
+    return overrides
+
+
+@click.command(epilog=EPILOG)
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True,
+              help="The port to listen on; 0 picks a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="The address to listen on; 0.0.0.0 for all.")
+@click.option("--data", type=click.Path(file_okay=False), default="barnabas-data",
+              show_default=True, help="Where the data is; made if it is not there.")
+@click.option("--override", "pairs", multiple=True, metavar="KEY=VALUE",
+              help="A broker setting; may be given several times.")
+@click.option("--log-level", default="WARNING", show_default=True,
+              help="DEBUG, INFO, WARNING or ERROR.")
+@click.option("--format", "format_name", type=click.Choice(["text", "json", "yaml"]),
+              default="text", help="How to say where the broker is.")
+def up(
+    port: int, host: str, data: str, pairs: tuple[str, ...], log_level: str, format_name: str
+) -> None:
+    """Start a broker on this machine. It needs no file and no setup."""
+    from barnabas.server.development import development_node
+
+    overrides = overrides_of(pairs)
+    data = os.path.abspath(data)
+
+    def make() -> Node:
+        return development_node(data=data, port=port, host=host, overrides=overrides)
+
+    run_until_stopped(make, log_level, lambda node: announce(node, format_name))
+
+
+def run_until_stopped(make, log_level, started):  # type: ignore[no-untyped-def]
+    """Run a node; what can go wrong on the way is said in a sentence."""
+    from barnabas.config.definition import ConfigError
+    from barnabas.raft.errors import StorageError
+    from barnabas.server.logging import set_up_logging
+    from barnabas.server.real import ListenFailure
+    from barnabas.server.run import run_node
+
+    try:
+        set_up_logging(log_level)
+        run_node(make, started)
+    except (ConfigError, ListenFailure, StorageError, ValueError) as error:
+        raise CommandError(str(error), FAILED) from error
+
+
+def announce(node: Node, format_name: str) -> None:
+    warn(node)
+    facts = {
+        "bootstrap": node.bootstrap_servers,
+        "listeners": [
+            f"{listener.endpoint.name}://{host}:{port}"
+            for listener in node.network.listeners
+            for host, port in listener.addresses
+        ],
+        "data": ",".join(node.config.log_dirs),
+        "cluster_id": node.cluster_id,
+        "node_id": node.node_id,
+    }
+    if format_name != "text":
+        from barnabas.cli.output import Output
+
+        Output(format_name).data(facts)
+        sys.stdout.flush()
+        return
+    option = "" if facts["bootstrap"] == "localhost:9092" else f" -b {facts['bootstrap']}"
+    print(
+        f"Barnabas is up: bootstrap={facts['bootstrap']}\n"
+        f"  listens on  {', '.join(facts['listeners'])}\n"
+        f"  data        {facts['data']}\n"
+        f"  cluster id  {facts['cluster_id']}\n"
+        "\n"
+        "Try in another terminal:\n"
+        f"  barnabas topic create orders --partitions 3{option}\n"
+        f"  echo 'hello' | barnabas produce orders{option}\n"
+        f"  barnabas consume orders -o start -e{option}\n",
+        flush=True,
+    )
+
+
+def warn(node: Node) -> None:
+    """Name settings that do nothing."""
+    for name in node.config.unknown_settings():
+        print(f"warning: unknown setting {name} is ignored", file=sys.stderr)
+    for name in node.config.unsupported_settings():
+        print(f"warning: setting {name} is not supported yet and is ignored", file=sys.stderr)
