@@ -15,6 +15,7 @@ from barnabas.server.api_metrics import ApiMetrics
 from barnabas.server.error_counts import error_finder
 from barnabas.wire import api_keys, codec
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.layout import version_range
 
 _PLAIN_HEADER = Struct(">ii")
 _FLEXIBLE_HEADER = Struct(">iix")
@@ -64,7 +65,11 @@ class Route:
         self.pack_header = header.pack
         self.header_bytes = header.size - 4
         self.nonzero_errors = error_finder(self.response_class)
-        fields = {field.name for field in self.response_class.FIELDS}
+        fields = {
+            field.name
+            for field in self.response_class.FIELDS
+            if version_range(field.versions)[0] <= version <= version_range(field.versions)[1]
+        }
         self.has_error_code = "error_code" in fields
         self.has_error_message = "error_message" in fields
         self._error_response: Callable[[Any, ErrorCode, int], object] | None = getattr(
