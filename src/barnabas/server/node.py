@@ -38,6 +38,7 @@ from barnabas.server.endpoint import Advertised, Endpoint
 from barnabas.server.maintenance import Maintenance
 from barnabas.server.metadata_cache import MetadataCache
 from barnabas.server.network import Network
+from barnabas.server.node_metrics import serve_metrics
 from barnabas.server.pipeline import Pipeline
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.real import SYSTEM_RANDOMNESS, SocketTransport, SystemClock
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from barnabas.metadata.delta import MetadataDelta
     from barnabas.metadata.image import MetadataImage, TopicImage
     from barnabas.seams import Background, Clock, Disk, Randomness, Transport
+    from barnabas.server.http import HttpServer
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ def real_world() -> World:
 
 class Node:
     def __init__(self, config: BrokerConfig, world: World) -> None:
+        self.static_config = config
         self.config = config
         self.world = world
         self.clock = world.clock
@@ -162,6 +165,7 @@ class Node:
         self._stopped = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
         self.pipeline: Pipeline | None = None
+        self.metrics_server: HttpServer | None = None
 
     # ---- what handlers ask
 
@@ -195,7 +199,7 @@ class Node:
         found = self._log_configs.get(topic)
         if found is None:
             own = self.metadata.image.config(ResourceType.TOPIC, topic)
-            found = self._log_configs[topic] = LogConfig.of(self.config, own)
+            found = self._log_configs[topic] = LogConfig.of(own, self.config)
         return found
 
     async def auto_create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
@@ -280,7 +284,7 @@ class Node:
     def _apply_dynamic_config(self) -> None:
         image = self.metadata.image
         try:
-            self.config = self._static_config.with_dynamic(
+            self.config = self.static_config.with_dynamic(
                 image.config(ResourceType.BROKER, ""),
                 image.config(ResourceType.BROKER, str(self.node_id)),
             )
@@ -299,7 +303,7 @@ class Node:
     async def start(self) -> None:
         from barnabas.server.quorum import start_controller
 
-        self._static_config = self.config
+
         self.lifecycle.become(BrokerState.STARTING)
         self.handlers = load_handlers()
         self._advertised_versions = advertised_versions(
@@ -316,10 +320,7 @@ class Node:
             raise
         self.groups.start()
         self.lifecycle.become(BrokerState.RUNNING)
-        self._accept()
-        from barnabas.server.metrics_server import start_metrics
-
-        await start_metrics(self)
+        self.metrics_server = serve_metrics(self)
 
     def _listen(self) -> None:
         """Bind first: a port that is taken is found before anything is written."""
@@ -344,9 +345,6 @@ class Node:
             send_buffer_bytes=self.config.socket_send_buffer_bytes,
             receive_buffer_bytes=self.config.socket_receive_buffer_bytes,
         )
-
-    def _accept(self) -> None:
-        """Connections made while the node started were waiting in the backlog until now."""
 
     async def stop(self) -> None:
         if self._stopping is None:
@@ -374,6 +372,8 @@ class Node:
         if self._controller is not None:
             broker_epoch = self._controller.broker_epoch
             await self._controller.stop()
+        if self.metrics_server is not None:
+            self.metrics_server.close()
         self.network.close()
         self.logs.close(clean=clean, broker_epoch=broker_epoch)
         self.lifecycle.become(BrokerState.NOT_RUNNING)

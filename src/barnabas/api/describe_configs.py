@@ -1,0 +1,147 @@
+"""DescribeConfigs (32): settings, their values and where these come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from barnabas.config.describe import (
+    BrokerSources,
+    Described,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from barnabas.controller.topic_names import topic_name_error
+from barnabas.metadata.image import ResourceType
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ApiError, ErrorCode
+from barnabas.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from barnabas.api.types import Context, Node
+
+KEY = ApiKey.DESCRIBE_CONFIGS
+VERSIONS = (1, 4)
+
+
+def handle(
+    node: Node, context: Context, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_result(node, request, resource) for resource in request.resources]
+    )
+
+
+def _result(
+    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+    try:
+        settings = _settings(node, resource)
+    except ApiError as error:
+        result.error_code = error.code
+        result.error_message = error.message or error.code.message
+        return result
+    wanted = resource.configuration_keys
+    names = None if wanted is None else set(wanted)
+    result.configs = [
+        DescribeConfigsResourceResult(
+            name=each.name,
+            value=each.value,
+            read_only=each.read_only,
+            config_source=each.source,
+            is_sensitive=each.sensitive,
+            synonyms=[
+                DescribeConfigsSynonym(name=name, value=value, source=source)
+                for name, value, source in each.synonyms
+            ]
+            if request.include_synonyms
+            else [],
+            config_type=each.type,
+            documentation=each.documentation if request.include_documentation else None,
+        )
+        for each in settings
+        if names is None or each.name in names
+    ]
+    return result
+
+
+def _settings(node: Node, resource: DescribeConfigsResource) -> Iterable[Described]:
+    image = node.metadata.image
+    name = resource.resource_name
+    sources = BrokerSources(
+        per_broker=image.config(ResourceType.BROKER, str(node.node_id)),
+        for_all=image.config(ResourceType.BROKER, ""),
+        static=node.static_config.given,
+    )
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            problem = topic_name_error(name)
+            if problem is not None:
+                raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+            if name not in image.topics:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return describe_topic(image.config(ResourceType.TOPIC, name), node.config, sources)
+        case ResourceType.BROKER:
+            if name == "":
+                return describe_all_brokers(sources)
+            if name != str(node.node_id):
+                if not name.lstrip("-").isdigit():
+                    raise ApiError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"Broker id must be an integer, but it is: {name}",
+                    )
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {node.node_id} or empty string, "
+                    f"but received {name}",
+                )
+            return describe_broker(node.config, sources)
+        case ResourceType.GROUP:
+            if name == "":
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return describe_group(image.config(ResourceType.GROUP, name), node.config, sources)
+        case ResourceType.CLIENT_METRICS:
+            if name == "":
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+                )
+            return describe_client_metrics(image.config(ResourceType.CLIENT_METRICS, name))
+        case ResourceType.BROKER_LOGGER:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "This broker has no loggers that can be changed at run time",
+            )
+    raise ApiError(
+        ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
+    )
+
+
+def error_response(
+    request: DescribeConfigsRequest, code: ErrorCode, version: int
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=code,
+                error_message=code.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

@@ -1,0 +1,44 @@
+"""Running a node as this process: signals, limits, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import signal
+from collections.abc import Callable
+
+from barnabas.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+
+def run_node(make: Callable[[], Node], started: Callable[[Node], None]) -> None:
+    """Run until SIGTERM or Ctrl-C, then shut down cleanly. `make` is called on the loop."""
+    raise_open_files_limit()
+    asyncio.run(_run(make, started))
+
+
+async def _run(make: Callable[[], Node], started: Callable[[Node], None]) -> None:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    node = make()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    await node.start()
+    started(node)
+    waits = [asyncio.create_task(asked.wait()), asyncio.create_task(node.stopped())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    await node.stop()
+
+
+def raise_open_files_limit() -> None:
+    """Many partitions and connections need many descriptors; the hard limit is ours to use."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and (hard == resource.RLIM_INFINITY or soft < hard):
+        target = 1_048_576 if hard == resource.RLIM_INFINITY else hard
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
