@@ -39,7 +39,7 @@ def test_both_ways(codec, data):
 @pytest.mark.parametrize(
     ("codec", "levels"),
     [(Codec.GZIP, [-1, 1, 9]), (Codec.LZ4, [1, 9, 17]), (Codec.ZSTD, [-131072, 1, 3, 22])],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_every_level_a_topic_may_set(codec, levels):
     data = b"the castle " * 3000
