@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
 from types import ModuleType
 from typing import Any
 
@@ -105,7 +105,8 @@ class Peer:
     def reset(self) -> None:
         """Abort: the other side sees a reset."""
         sock = self.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 
@@ -143,7 +144,7 @@ class Serving:
         self.network.close()
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def serving(
     *apis: ModuleType,
     node: Any = None,

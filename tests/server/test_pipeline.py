@@ -93,7 +93,7 @@ async def test_api_versions_keeps_its_place_behind_requests_that_wait() -> None:
 
     async with serving(VERSIONS, api(ApiKey.HEARTBEAT, handle)) as served:
         peer = await served.connect()
-        peer.send(frame(HEARTBEAT, 4, 1) + raw(ApiKey.API_VERSIONS, 50, b"", 2)[: -0 or None])
+        peer.send(frame(HEARTBEAT, 4, 1) + raw(ApiKey.API_VERSIONS, 50, b"\xff\xff", 2))
         await served.until(lambda: len(contexts) == 1)
         await asyncio.sleep(0.005)
         contexts[0].respond(HeartbeatResponse())
