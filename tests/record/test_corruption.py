@@ -38,7 +38,6 @@ def answer(records: bytes) -> ErrorCode | None:
     try:
         validate(memoryview(records), RULES, 1000)
     except RecordsRefused as refused:
-        assert refused.message
         return refused.code
     return None
 
@@ -98,10 +97,12 @@ def test_every_damaged_byte_under_a_right_checksum(codec):
 @given(st.binary(max_size=200))
 def test_any_bytes(data):
     assert answer(data) in ANSWERS
+    code = None
     try:
         validate_replicated(memoryview(data))
     except RecordsRefused as refused:
-        assert refused.code == ErrorCode.CORRUPT_MESSAGE
+        code = refused.code
+    assert code in {None, ErrorCode.CORRUPT_MESSAGE}
 
 
 @given(st.binary(max_size=100), st.integers(0, 7), st.integers(-1, 20))
