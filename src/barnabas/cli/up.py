@@ -85,7 +85,7 @@ def announce(node: Node, format_name: str) -> None:
     facts = {
         "bootstrap": node.bootstrap_servers,
         "listeners": [
-            f"{listener.endpoint.name}://{host}:{port}"
+            f"{listener.name}://{host}:{port}"
             for listener in node.network.listeners
             for host, port in listener.addresses
         ],

@@ -59,7 +59,7 @@ class Fetch(DelayedOperation):
             data = read_one(target, left, total == 0)
             if data.error_code or data.diverging_epoch.epoch >= 0:
                 urgent = True
-            size = len(data.records)  # type: ignore[arg-type]
+            size = len(data.records)
             total += size
             left = left - size if left > size else 0
             results.append((target, data))
@@ -129,7 +129,7 @@ class Fetch(DelayedOperation):
         keys: list[tuple[str, int]] = []
         for target, data in results:
             bound = data.last_stable_offset if self.read_committed else data.high_watermark
-            self._seen.append([bound, len(data.records)])  # type: ignore[arg-type]
+            self._seen.append([bound, len(data.records)])
             keys.append((target.topic or "", target.index))
         return keys
 
@@ -149,7 +149,7 @@ class Fetch(DelayedOperation):
                 if bound > target.fetch_offset and self.min_bytes <= 1:
                     return self.force_complete()
                 seen[0] = bound
-                seen[1] = len(self.read_one(target, target.max_bytes, True).records)  # type: ignore[arg-type]
+                seen[1] = len(self.read_one(target, target.max_bytes, True).records)
             total += seen[1]
         return total >= self.min_bytes and self.force_complete()
 

@@ -13,13 +13,12 @@ A request's `(session_id, session_epoch)` says which of these it is:
     id n, epoch e    the next incremental fetch of session n; e must be the one expected
 
 Epochs run 1, 2, … 2^31-1 and wrap to 1. The cache is bounded. When it is full, a new session takes the
-place of one that has been idle for `min.incremental.fetch.session.eviction.ms`, or of one that is both
-that old and smaller; else the peer gets session id 0 and simply goes on without.
+place of one that has been idle for two minutes, or of one that is both that old and smaller; else the
+peer gets session id 0 and simply goes on without.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,12 +26,14 @@ from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.uuids import ZERO
 
 if TYPE_CHECKING:
+    from barnabas.seams import Randomness
     from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 INVALID_SESSION_ID = 0
 MAX_EPOCH = 2**31 - 1
+EVICTION_MS = 120_000
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -108,10 +109,10 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    def __init__(self, slots: int, eviction_ms: int, rng: random.Random) -> None:
+    def __init__(self, slots: int, randomness: Randomness, eviction_ms: int = EVICTION_MS) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
-        self._random = rng
+        self._randomness = randomness
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
 
@@ -159,7 +160,7 @@ class FetchSessionCache:
             return None
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
-            session_id = self._random.randrange(1, 2**31)
+            session_id = self._randomness.randrange(2**31)
         session = FetchSession(session_id, targets, uses_topic_ids, now_ms)
         self._sessions[session_id] = session
         return session

@@ -57,6 +57,13 @@ class Listener:
     def addresses(self) -> list[tuple[str, int]]:
         return list(self._listening.addresses)
 
+    def pause(self) -> None:
+        """Let new peers wait in the backlog until `resume`."""
+        self._listening.pause()
+
+    def resume(self) -> None:
+        self._listening.resume()
+
     def stop_accepting(self) -> None:
         """Close the listening sockets; open connections go on."""
         self._closing = True

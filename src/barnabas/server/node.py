@@ -25,7 +25,6 @@ from barnabas.api.registry import advertised_versions, load_handlers
 from barnabas.config.topic import LogConfig
 from barnabas.coordinator.group.config import GroupCoordinatorConfig
 from barnabas.coordinator.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from barnabas.coordinator.partition_log import ReplicaPartitionLog
 from barnabas.log.disk import RealDisk, ThreadBackground
 from barnabas.log.manager import LogManager
 from barnabas.metadata.image import ResourceType
@@ -34,6 +33,7 @@ from barnabas.replica.manager import ReplicaManager
 from barnabas.server.broker_state import BrokerState, Lifecycle
 from barnabas.server.connection import ConnectionSettings
 from barnabas.server.connection_limits import ConnectionLimits
+from barnabas.server.coordinator_log import ReplicaPartitionLog
 from barnabas.server.endpoint import Advertised, Endpoint
 from barnabas.server.maintenance import Maintenance
 from barnabas.server.metadata_cache import MetadataCache
@@ -145,7 +145,6 @@ class Node:
         self.metadata = MetadataCache(config.node_id, self.advertised, self.replicas.offline)
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,
-            config.min_incremental_fetch_session_eviction_ms,
             world.randomness,
         )
         self.groups = GroupCoordinator(
@@ -189,7 +188,7 @@ class Node:
         """Where a client on this machine connects to."""
         listener = self.network.listeners[0]
         host, port = listener.addresses[0]
-        told = self.advertised.to_client(listener.endpoint.name, (host, port))
+        told = self.advertised.to_client(listener.name, (host, port))
         if told.host in ("0.0.0.0", "::", "127.0.0.1", "::1", ""):
             return f"localhost:{told.port}"
         return f"{told.host}:{told.port}"
@@ -236,7 +235,7 @@ class Node:
                 ),
             ]
         response = await self.controller.create_topics(CreateTopicsRequest(topics=[topic]))
-        code = ErrorCode(response.topics[0].error_code)
+        code = ErrorCode.of(response.topics[0].error_code)
         if code == ErrorCode.TOPIC_ALREADY_EXISTS:
             return ErrorCode.NONE
         if code != ErrorCode.NONE:
@@ -259,7 +258,7 @@ class Node:
                 self.logs.update_config(name, self.log_config(name))
             elif resource_type == ResourceType.BROKER:
                 self._apply_dynamic_config()
-        deleted = list(delta.deleted_topics.values())
+        deleted = delta.deleted_topics
         for topic in deleted:
             self.replicas.remove_topic(topic)
             self._log_configs.pop(topic.name, None)
@@ -307,7 +306,7 @@ class Node:
         self.lifecycle.become(BrokerState.STARTING)
         self.handlers = load_handlers()
         self._advertised_versions = advertised_versions(
-            self.handlers, unstable=self.config.unstable_api_versions_enable
+            self.handlers, unstable=self.config.values["unstable.api.versions.enable"]
         )
         try:
             self.lifecycle.become(BrokerState.RECOVERY)
@@ -320,10 +319,13 @@ class Node:
             raise
         self.groups.start()
         self.lifecycle.become(BrokerState.RUNNING)
+        for listener in self.network.listeners:
+            listener.resume()
         self.metrics_server = serve_metrics(self)
 
     def _listen(self) -> None:
-        """Bind first: a port that is taken is found before anything is written."""
+        """Bind first: a port that is taken is found before anything is written, and a port that
+        was left to choose is known. Peers wait in the backlog until the node is ready."""
         request_log = (
             RequestLog() if self.config.barnabas_request_log_enable else None
         )
@@ -337,7 +339,7 @@ class Node:
             max_request_bytes=self.config.socket_request_max_bytes,
             max_idle_ms=self.config.connections_max_idle_ms,
         )
-        self.network.listen(
+        listeners = self.network.listen(
             endpoints,
             self.pipeline,
             settings,
@@ -345,6 +347,8 @@ class Node:
             send_buffer_bytes=self.config.socket_send_buffer_bytes,
             receive_buffer_bytes=self.config.socket_receive_buffer_bytes,
         )
+        for listener in listeners:
+            listener.pause()
 
     async def stop(self) -> None:
         if self._stopping is None:
@@ -404,5 +408,5 @@ def _group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         offsets_topic_num_partitions=config.offsets_topic_num_partitions,
-        offsets_topic_compression_codec=config.offsets_topic_compression_codec,
+        offsets_topic_compression_codec=config.values["offsets.topic.compression.codec"],
     )

@@ -32,57 +32,57 @@ def serve_metrics(node: Node) -> HttpServer | None:
     ):
         metrics.watch_purgatory(purgatory)
     metrics.gauge(
-        "kafka_server_brokerstate", "State of the broker.", lambda: [((), node.lifecycle.state)]
+        "kafka_server_brokerstate", "State of the broker.", lambda: node.lifecycle.state
     )
     metrics.gauge(
         "kafka_server_replicamanager_partitioncount",
         "Partitions on this broker.",
-        lambda: [((), len(node.replicas.partitions))],
+        lambda: len(node.replicas.partitions),
     )
     metrics.gauge(
         "kafka_server_replicamanager_offlinereplicacount",
         "Partitions whose log directory is offline.",
-        lambda: [((), len(node.replicas.offline))],
+        lambda: len(node.replicas.offline),
     )
     metrics.gauge(
         "kafka_server_fetchsessioncache_numincrementalfetchsessions",
         "Fetch sessions.",
-        lambda: [((), len(node.fetch_sessions))],
+        lambda: len(node.fetch_sessions),
     )
     metrics.gauge(
         "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
         "Partitions in all fetch sessions.",
-        lambda: [((), node.fetch_sessions.partition_count)],
+        lambda: node.fetch_sessions.partition_count,
     )
     metrics.counter(
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions",
         "Fetch sessions that made room for another.",
-        lambda: [((), node.fetch_sessions.evictions)],
+        lambda: node.fetch_sessions.evictions,
     )
     metrics.gauge(
         "kafka_log_log_size",
         "Bytes of a partition's log.",
-        lambda: [
-            ((log.topic, str(log.partition)), log.size) for log in tuple(node.logs.logs.values())
-        ],
+        lambda: {
+            (log.topic, str(log.partition)): log.size for log in tuple(node.logs.logs.values())
+        },
         ("topic", "partition"),
     )
     metrics.gauge(
         "kafka_log_log_logendoffset",
         "The offset of the next record.",
-        lambda: [
-            ((log.topic, str(log.partition)), log.log_end_offset)
+        lambda: {
+            (log.topic, str(log.partition)): log.log_end_offset
             for log in tuple(node.logs.logs.values())
-        ],
+        },
         ("topic", "partition"),
     )
     metrics.gauge(
         "kafka_log_log_logstartoffset",
         "The offset of the first record.",
-        lambda: [
-            ((log.topic, str(log.partition)), log.log_start_offset)
+        lambda: {
+            (log.topic, str(log.partition)): log.log_start_offset
             for log in tuple(node.logs.logs.values())
-        ],
+        },
         ("topic", "partition"),
     )
 

@@ -134,7 +134,7 @@ class Cluster:
         ).result(START_TIMEOUT_S)
         result = created.topics[0]
         if result.error_code:
-            raise ApiError(ErrorCode(result.error_code), result.error_message)
+            raise ApiError(ErrorCode.of(result.error_code), result.error_message)
         return name
 
     def _run(self, started: threading.Event, failure: list[BaseException]) -> None:

@@ -20,6 +20,20 @@ KEYS = (
         doc="Whether records are flushed, many at once, before any of them is acknowledged.",
     ),
     key(
+        "barnabas.adopt.topic.directories",
+        BOOLEAN,
+        False,
+        LOW,
+        doc="Whether topic directories that the metadata does not know become topics at the start.",
+    ),
+    key(
+        "barnabas.format.if.empty",
+        BOOLEAN,
+        False,
+        LOW,
+        doc="Whether empty log directories are formatted at the start, with a new cluster id.",
+    ),
+    key(
         "barnabas.metrics.host",
         STRING,
         "127.0.0.1",
@@ -40,5 +54,29 @@ KEYS = (
         False,
         LOW,
         doc="Whether every request is logged with its times.",
+    ),
+    key(
+        "barnabas.adopt.topic.directories",
+        BOOLEAN,
+        False,
+        LOW,
+        doc="Whether partition directories that the metadata does not know, put into a log "
+        "directory by hand, become topics at the next start.",
+    ),
+    key(
+        "barnabas.format.if.empty",
+        BOOLEAN,
+        False,
+        LOW,
+        doc="Whether a node formats log directories that are empty when it starts.",
+    ),
+    key(
+        "min.incremental.fetch.session.eviction.ms",
+        INT,
+        120_000,
+        LOW,
+        at_least(0),
+        internal=True,
+        doc="How long a fetch session is safe from being replaced by another of its size.",
     ),
 )
