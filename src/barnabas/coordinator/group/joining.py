@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from barnabas.coordinator.decision import Write
 from barnabas.coordinator.group.member import Member, protocol_bytes
@@ -192,7 +191,7 @@ class Joining:
     # ---- without a member id
 
     def new_member_id(self, prefix: str) -> str:
-        return f"{prefix}-{UUID(bytes=self._randomness.randbytes(16), version=4)}"
+        return f"{prefix}-{_uuid_text(self._randomness.randbytes(16))}"
 
     def _join_dynamic(self, group: ClassicGroup, join: Join) -> GroupWrite | None:
         member_id = self.new_member_id(join.client.client_id)
@@ -377,3 +376,10 @@ class Joining:
             reply(JoinGroupResponse(error_code=code, member_id=""))
 
         return Write([generation_record(group, assignments)], stored)
+
+
+def _uuid_text(random: bytes) -> str:
+    """Sixteen random bytes as a random UUID (version 4) is written."""
+    number = int.from_bytes(random, "big") & ~(0xF << 76) & ~(0x3 << 62)
+    digits = f"{number | 0x4 << 76 | 0x2 << 62:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
