@@ -7,15 +7,17 @@ with bounded relative error, so that a run of any length needs constant memory.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.client.core.accumulator import Delivery
+    from barnabas.client.core.accumulator import Batch
 
 _PRECISION_BITS = 6
 WINDOW_S = 1.0
+SAMPLES_A_BATCH = 8
 
 
 class Latencies:
@@ -102,37 +104,25 @@ def produce_load(
     from barnabas.client.producer import Producer
 
     progress = Progress()
-    started = time.perf_counter()
-    window_started = started
-
-    def acknowledged(size: int, sent_at: int, records: int, delivery: Delivery) -> None:
-        if delivery.error is not None:
-            progress.failed += records
-            progress.last_error = delivery.error
-            return
-        latency_us = (time.perf_counter_ns() - sent_at) // 1000
-        progress.records += records
-        progress.size += size
-        progress.window_records += records
-        progress.window_bytes += size
-        progress.window.add(latency_us, records)
-        if progress.records > warmup:
-            progress.total.add(latency_us, records)
-
+    waiting: deque[tuple[Batch, list[int], int]] = deque()
+    open_batches: dict[int, tuple[Batch, list[int]]] = {}
     with Producer(options) as producer:
         producer.partitions(topic)
         started = window_started = time.perf_counter()
         for index in range(count):
             payload = next(payloads)
-            size = len(payload)
-
-            def done(
-                delivery: Delivery, size: int = size, sent_at: int = time.perf_counter_ns()
-            ) -> None:
-                acknowledged(size, sent_at, 1, delivery)
-
-            producer.send(topic, payload, on_delivery=done)
+            sent_at = time.perf_counter_ns()
+            delivery = producer.send(topic, payload)
+            batch = delivery.batch
+            known = open_batches.get(delivery.partition)
+            if known is not None and known[0] is batch:
+                known[1].append(sent_at)
+            else:
+                times = [sent_at]
+                open_batches[delivery.partition] = (batch, times)
+                waiting.append((batch, times, len(payload)))
             if index & 63 == 0:
+                _collect(waiting, progress, warmup)
                 now = time.perf_counter()
                 if now - window_started >= WINDOW_S:
                     _close_window(progress, now - started, now - window_started, watch)
@@ -142,8 +132,34 @@ def produce_load(
                 if ahead > 0:
                     time.sleep(ahead)
         producer.flush()
-    progress.elapsed_s = time.perf_counter() - started
+        progress.elapsed_s = time.perf_counter() - started
+        _collect(waiting, progress, warmup)
     return progress
+
+
+def _collect(
+    waiting: deque[tuple[Batch, list[int], int]], progress: Progress, warmup: int
+) -> None:
+    """Take in the batches that were acknowledged; a few records stand for each batch."""
+    while waiting and waiting[0][0].done:
+        batch, times, size = waiting.popleft()
+        if batch.error is not None:
+            progress.failed += len(times)
+            progress.last_error = batch.error
+            continue
+        records = len(times)
+        progress.records += records
+        progress.size += size * records
+        progress.window_records += records
+        progress.window_bytes += size * records
+        samples = min(records, SAMPLES_A_BATCH)
+        for sample in range(samples):
+            at = sample * (records - 1) // max(samples - 1, 1)
+            weight = (sample + 1) * records // samples - sample * records // samples
+            latency_us = (batch.done_at_ns - times[at]) // 1000
+            progress.window.add(latency_us, weight)
+            if progress.records > warmup:
+                progress.total.add(latency_us, weight)
 
 
 def _close_window(progress: Progress, elapsed_s: float, window_s: float, watch: Watch) -> None:

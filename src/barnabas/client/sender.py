@@ -404,6 +404,7 @@ class Sender:
     def _complete(self, batch: Batch) -> None:
         if batch.done:
             return
+        batch.done_at_ns = time.perf_counter_ns()
         batch.done = True
         self.accumulator.finish(batch)
         for index, callback in batch.callbacks:

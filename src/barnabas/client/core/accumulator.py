@@ -38,6 +38,7 @@ class Batch:
         "created_at",
         "data",
         "done",
+        "done_at_ns",
         "error",
         "not_before",
         "partition",
@@ -56,6 +57,7 @@ class Batch:
         self.record_count = 0
         self.closed = False
         self.done = False
+        self.done_at_ns = 0
         self.error: BaseException | None = None
         self.record_errors: dict[int, str] = {}
         self.base_offset = -1
@@ -76,6 +78,11 @@ class Delivery:
         self._batch = batch
         self._index = index
         self.timestamp_ms = timestamp_ms
+
+    @property
+    def batch(self) -> Batch:
+        """What the record is sent with; for those who measure."""
+        return self._batch
 
     @property
     def topic(self) -> str:
