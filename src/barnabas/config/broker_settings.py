@@ -115,8 +115,6 @@ class BrokerSettings:
     barnabas_metrics_host: str
     barnabas_metrics_port: int
     barnabas_request_log_enable: bool
-    barnabas_adopt_topic_directories: bool
-    barnabas_format_if_empty: bool
     min_incremental_fetch_session_eviction_ms: int
     unstable_api_versions_enable: bool
     offsets_topic_compression_codec: int

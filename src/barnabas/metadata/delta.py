@@ -10,7 +10,8 @@ What changed can be read from the delta as well, so that a broker need not compa
 `changed_configs`, `changed_brokers`, `features_changed`.
 
 A record that contradicts the image (a change to a partition that is not there) is a
-`MetadataError`: the log is corrupt, and going on would hide it. After `apply` a delta takes no more.
+`MetadataError`: the log is corrupt, and going on would hide it. After `apply` a delta takes no
+more.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class MetadataDelta:
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self.deleted_topics: list[TopicImage] = []
+        self.deleted_topics: dict[str, TopicImage] = {}
         self.changed_configs: set[ConfigResource] = set()
         self.changed_brokers: set[int] = set()
         self.features_changed = False
@@ -215,7 +216,7 @@ class MetadataDelta:
         if record.topic_id in self._created:
             self._created.discard(record.topic_id)
         else:
-            self.deleted_topics.append(self.image.topics_by_id[record.topic_id])
+            self.deleted_topics[topic.name] = self.image.topics_by_id[record.topic_id]
         resource = (ResourceType.TOPIC, topic.name)
         if self._configs.get(resource) is not None:
             del self._configs.writable()[resource]

@@ -56,21 +56,6 @@ KEYS = (
         doc="Whether every request is logged with its times.",
     ),
     key(
-        "barnabas.adopt.topic.directories",
-        BOOLEAN,
-        False,
-        LOW,
-        doc="Whether partition directories that the metadata does not know, put into a log "
-        "directory by hand, become topics at the next start.",
-    ),
-    key(
-        "barnabas.format.if.empty",
-        BOOLEAN,
-        False,
-        LOW,
-        doc="Whether a node formats log directories that are empty when it starts.",
-    ),
-    key(
         "min.incremental.fetch.session.eviction.ms",
         INT,
         120_000,
