@@ -14,11 +14,13 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    modules = [
-        Extension(name, ["src/" + name.replace(".", "/") + ".py"], optional=True)
-        for name in KERNELS
-    ]
-    return cythonize(modules, language_level=3)
+    modules: list[Extension] = cythonize(
+        [Extension(name, ["src/" + name.replace(".", "/") + ".py"]) for name in KERNELS],
+        language_level=3,
+    )
+    for module in modules:
+        module.optional = True  # set last: cythonize does not keep it
+    return modules
 
 
 setup(ext_modules=extensions())
