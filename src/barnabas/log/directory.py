@@ -88,7 +88,7 @@ class LogDirectory:
         high_watermarks: dict[TopicPartition, int] = {}
         for log in logs:
             key = (log.topic, log.partition)
-            recovery_points[key] = log.flushed_offset
+            recovery_points[key] = log.recovery_point
             high_watermarks[key] = log.high_watermark
             if log.log_start_offset > log.segments[0].base_offset:
                 log_start_offsets[key] = log.log_start_offset

@@ -110,11 +110,14 @@ class LeaderEpochs:
         write_epochs(self._disk, self.path, self.entries())
         self.unsynced = True
 
-    def sync(self) -> None:
-        """Make the file durable. Safe in another thread."""
-        if self.unsynced:
-            self.unsynced = False
-            self._disk.open(self.path).sync()
+    def sync(self) -> bool:
+        """Make the file durable, except for its name: True if the directory must be synced too.
+        Safe in another thread."""
+        if not self.unsynced:
+            return False
+        self.unsynced = False
+        self._disk.open(self.path).sync()
+        return True
 
     def moved(self, path: str) -> None:
         self.path = path

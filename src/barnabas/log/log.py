@@ -1,7 +1,10 @@
 """A partition's log: segments in order, and the offsets that say what of it may be seen.
 
     log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
-    flushed_offset <= log_end_offset
+    recovery_point <= flushed_offset <= log_end_offset
+
+Everything below the flushed offset survives a power cut; below the recovery point the indexes do so
+too, and a start after a crash looks at nothing there.
 
 Only the loop changes a log. `flush` may run in a thread meanwhile: it looks at the end first and
 at the segments then, so that whatever it claims to have flushed it has. Appending is checked and
@@ -111,6 +114,7 @@ class Log:
         "parent_directory",
         "partition",
         "producers",
+        "recovery_point",
         "snapshots",
         "topic",
         "topic_id",
@@ -151,6 +155,7 @@ class Log:
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.flushed_offset = loaded.log_end_offset
+        self.recovery_point = loaded.log_end_offset
         self.high_watermark = self.log_start_offset
         self.unflushed_since_ms: int | None = None
         self.on_roll: Callable[[Log], None] | None = None
@@ -190,6 +195,7 @@ class Log:
             directory,
             now_ms=now_ms,
             index_interval_bytes=config.index_interval_bytes,
+            compacted=config.compact,
             producer_expiration_ms=producer_expiration_ms,
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,
@@ -343,7 +349,7 @@ class Log:
             config.segment_ms,
             config.segment_index_bytes,
         ):
-            segment = self.roll(now_ms, validated.headers[0].base_offset)
+            segment = self.roll(now_ms)
         position = segment.size
         segment.append(buffer)
         recent = self._recent
@@ -373,15 +379,15 @@ class Log:
         if next_offset - self.flushed_offset >= config.flush_messages:
             self.flush()
 
-    def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
-        """Seal the active segment and start a new one at the log's end."""
+    def roll(self, now_ms: int) -> Segment:
+        """Seal the active segment and start a new one, named after the log's end: so a gap between
+        two segments that were never cleaned tells that something was lost."""
         sealed = self._active
-        if base_offset is None:
-            base_offset = self.log_end_offset
-        if not sealed.size and sealed.base_offset == base_offset:
+        base_offset = self.log_end_offset
+        if not sealed.size:
             return sealed
         sealed.seal()
-        self.snapshots.write(self.log_end_offset, self.producers)
+        self.snapshots.write(base_offset, self.producers)
         self._start_segment(base_offset, now_ms)
         if self.on_roll is not None:
             self.on_roll(self)
@@ -607,28 +613,31 @@ class Log:
         """Make everything that is in the log now survive a power cut. Safe in a thread."""
         truncations = self._truncations
         end = self.log_end_offset
-        self._sync(list(self._segments))
+        segments = list(self._segments)
+        self._sync(segments)
         if truncations == self._truncations:
             self.unflushed_since_ms = None
             self.flushed_offset = max(self.flushed_offset, end)
+            self.recovery_point = max(self.recovery_point, segments[-1].base_offset)
 
     def flush_sealed(self) -> None:
         """Make all segments but the active one durable. Safe in a thread."""
         truncations = self._truncations
         segments = list(self._segments)
         end = segments[-1].base_offset
-        if end <= self.flushed_offset:
+        if end <= self.recovery_point:
             return
         self._sync(segments, active=False)
         if truncations == self._truncations:
             self.flushed_offset = max(self.flushed_offset, end)
+            self.recovery_point = max(self.recovery_point, end)
 
     def _sync(self, segments: list[Segment], *, active: bool = True) -> None:
         last = segments[-1]
         sync_directory = self._directory_unsynced
         self._directory_unsynced = False
         first = max(
-            bisect_right([each.base_offset for each in segments], self.flushed_offset) - 1, 0
+            bisect_right([each.base_offset for each in segments], self.recovery_point) - 1, 0
         )
         try:
             for segment in segments[first:-1]:
@@ -638,7 +647,7 @@ class Log:
             if active:
                 # Its indexes are built anew after a crash, so they need no sync.
                 last.sync(indexes=False)
-            self.epochs.sync()
+            sync_directory = self.epochs.sync() or sync_directory
             if sync_directory:
                 self._disk.sync_directory(self.directory)
         except OSError:
@@ -654,6 +663,7 @@ class Log:
         self.snapshots.sync(self.log_end_offset)
         self._directory_unsynced = True
         self.flush()
+        self.recovery_point = self.log_end_offset
         self.release()
 
     def release(self) -> None:
@@ -669,7 +679,7 @@ class Log:
     # -- truncating
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove everything from `offset` on; False if there was nothing."""
+        """Remove everything from `offset` on, durably; False if there was nothing."""
         if offset >= self.log_end_offset:
             return False
         if offset < self._bases[0]:
@@ -683,7 +693,10 @@ class Log:
         del self._segments[keep:]
         del self._bases[keep:]
         self._active = self._segments[-1]
-        self._active.truncate_to(offset)
+        # A batch goes as a whole: the log never ends inside one.
+        below_start = min(offset, self.log_start_offset)
+        offset = max(self._active.truncate_to(offset), below_start)
+        self._disk.sync_directory(self.directory)
         self._ends_at(offset)
         load_producers(
             self.producers,
@@ -709,7 +722,7 @@ class Log:
         self.epochs.clear()
         self.producers.clear()
         self._ends_at(offset)
-        self.flushed_offset = offset
+        self.flushed_offset = self.recovery_point = offset
         self.high_watermark = offset
 
     def _discard(self, segment: Segment) -> None:
@@ -720,6 +733,7 @@ class Log:
     def _ends_at(self, offset: int) -> None:
         self.log_end_offset = offset
         self.flushed_offset = min(self.flushed_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self._recent = {}
         self._older = {}

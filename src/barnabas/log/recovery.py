@@ -56,6 +56,7 @@ class Loader:
         *,
         now_ms: int,
         index_interval_bytes: int,
+        compacted: bool,
         producer_expiration_ms: int,
         log_start_offset: int = 0,
         recovery_point: int = 0,
@@ -66,6 +67,7 @@ class Loader:
         self._name = directory.rpartition("/")[2]
         self._now_ms = now_ms
         self._interval_bytes = index_interval_bytes
+        self._compacted = compacted
         self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
         self._clean = clean
@@ -251,24 +253,27 @@ class Loader:
             segment = segments[slot]
             if slot > first:
                 self._snapshots.write(segment.base_offset, self._producers)
-            whole = self._recover_segment(segment)
+            whole, end = self._recover_segment(segment)
             segment.seal()
             segment.sync()
+            if slot + 1 < len(segments) and whole and not self._compacted:
+                # Not every page reached the disk in order: what comes after a gap is not a log.
+                whole = segments[slot + 1].base_offset == end
             if not whole:
                 for dropped in reversed(segments[slot + 1 :]):
                     logger.warning("%s: removing %r after it", self._name, dropped)
                     dropped.remove_files()
                 del segments[slot + 1 :]
                 break
-        end = segments[-1].next_offset()
         self._snapshots.write(end, self._producers)
         self._snapshots.sync(end)
         self._epochs.sync()
         self._disk.sync_directory(self._directory)
         return True
 
-    def _recover_segment(self, segment: Segment) -> bool:
-        """Rebuild a segment up to its first bad batch, and cut it there; False if it was cut."""
+    def _recover_segment(self, segment: Segment) -> tuple[bool, int]:
+        """Rebuild a segment up to its first bad batch and cut it there. Gives whether it was whole,
+        and the offset after its last batch."""
         segment.offset_index.clear()
         segment.time_index.clear()
         segment.transaction_index.clear()
@@ -300,8 +305,8 @@ class Loader:
             )
             segment.file.truncate(position)
             segment.size = position
-            return False
-        return True
+            return False, expected
+        return True, expected
 
     def _replay(self, segment: Segment, batch: ScannedBatch) -> None:
         header = batch.header

@@ -295,14 +295,13 @@ class Segment:
     # -- changing
 
     def truncate_to(self, offset: int) -> int:
-        """Remove the batches from `offset` on; gives the number of bytes removed."""
+        """Remove the batches from the one that holds `offset` on; gives the offset that is next."""
         found = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
         if found is None:
-            return 0
-        removed = self.size - found.position
+            return offset
         self.file.truncate(found.position)
         self.size = found.position
         if not self.size:
@@ -310,7 +309,8 @@ class Segment:
         self._bytes_since_index_entry = 0
         self._max_timestamp = None
         self._reload_max_timestamp()
-        return removed
+        self.file.sync()
+        return min(offset, found.base_offset)
 
     def _reload_max_timestamp(self) -> None:
         """The time index may lag behind the tail by one interval: look at the rest."""
