@@ -512,7 +512,7 @@ async def test_files_and_bytes_in_any_mixture(descriptor: bool, send_buffer_byte
     draw = random.Random(11)
     content = draw.randbytes(3_000_000)
     file: Any = PlainFile(content, descriptor=descriptor)
-    sizes = (1, 100, 16_383, 16_384, 16_385, 70_000, 300_000, 1_200_000)
+    sizes = (1, 100, 16_384, 65_535, 65_536, 65_537, 300_000, 1_200_000)
 
     def part() -> tuple[Any, bytes]:
         length = draw.choice(sizes)
@@ -548,7 +548,7 @@ async def test_files_and_bytes_in_any_mixture(descriptor: bool, send_buffer_byte
         await served.until(lambda: metrics.requests == 8)
 
 
-@pytest.mark.parametrize("length", [100, 50_000])
+@pytest.mark.parametrize("length", [100, 100_000])
 @pytest.mark.parametrize("descriptor", [True, False])
 @on_loop
 async def test_a_file_that_has_become_shorter_closes_the_connection(

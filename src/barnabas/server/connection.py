@@ -23,6 +23,7 @@ to leave. `on_closed` is told exactly once; afterwards nothing is sent or handed
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, Protocol
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 FRAMES_PER_TURN = 64
 RECEIVES_PER_TURN = 8
 SENT_BYTES_PER_TURN = 8 * 1024 * 1024
-SENDFILE_MIN_BYTES = 16 * 1024
+SENDFILE_MIN_BYTES = 64 * 1024
 GATHER_BYTES = 256 * 1024
 GATHER_CHUNKS = 512
 
@@ -126,6 +127,8 @@ class Environment:
 
 class Connection:
     __slots__ = (
+        "_answer_ends",
+        "_answers",
         "_backlog",
         "_clock_ns",
         "_draining",
@@ -136,7 +139,6 @@ class Connection:
         "_frames",
         "_holds",
         "_idle",
-        "_in_order",
         "_max_request_bytes",
         "_memory",
         "_on_frame",
@@ -186,7 +188,8 @@ class Connection:
         self._holds = 0
         self._yielding = False
         self._out: list[Chunk] = []
-        self._in_order: list[tuple[int, Any]] = []
+        self._answers: list[Any] = []
+        self._answer_ends: list[int] = []
         self._queued_for_flush = False
         self._waiting_for_room = False
         self._draining = False
@@ -372,7 +375,8 @@ class Connection:
             return
         self._out += chunks
         self.unsent_bytes = unsent = self.unsent_bytes + size
-        self._in_order.append((self.sent_bytes + unsent, answer))
+        self._answers.append(answer)
+        self._answer_ends.append(self.sent_bytes + unsent)
         if self._waiting_for_room:
             if unsent > self._settings.max_unsent_bytes:
                 self.hold(HOLD_UNSENT)
@@ -420,8 +424,8 @@ class Connection:
             out.clear()
             self.unsent_bytes = 0
             self.sent_bytes += sent
-            answers = [answer for _, answer in self._in_order]
-            self._in_order.clear()
+            answers, self._answers = self._answers, []
+            self._answer_ends.clear()
             self._frames.on_sent(answers, self._clock_ns())
             if self._draining or self._holds:
                 self._has_room()
@@ -502,13 +506,10 @@ class Connection:
     def _sent(self, count: int) -> None:
         self.unsent_bytes -= count
         self.sent_bytes = total = self.sent_bytes + count
-        in_order = self._in_order
-        done = 0
-        while done < len(in_order) and in_order[done][0] <= total:
-            done += 1
+        done = bisect_right(self._answer_ends, total)
         if done:
-            answers = [answer for _, answer in in_order[:done]]
-            del in_order[:done]
+            answers = self._answers[:done]
+            del self._answers[:done], self._answer_ends[:done]
             self._frames.on_sent(answers, self._clock_ns())
 
     def _wait_for_room(self) -> None:
@@ -562,7 +563,8 @@ class Connection:
                 timer.cancel()
         self._stream.close()
         self._out = []
-        self._in_order = []
+        self._answers = []
+        self._answer_ends = []
         self._backlog = None
         self._frame = None
         self._prefix = b""
