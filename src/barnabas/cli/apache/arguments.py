@@ -1,0 +1,104 @@
+"""Parsing as Apache's tools do it, and their way to fail.
+
+Their flags are long, may be shortened while unambiguous and take `--flag value` or `--flag=value`. A
+wrong command line prints the reason and the flags on standard error and exits with 1, not 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from barnabas.cli.exits import CommandError
+
+KAFKA_VERSION = "4.3.0"
+
+
+class Arguments(argparse.ArgumentParser):
+    def __init__(self, script: str, description: str) -> None:
+        super().__init__(prog=script, description=description, allow_abbrev=True)
+        self.add_argument(
+            "--version", action="version", version=f"{KAFKA_VERSION} (Barnabas)",
+            help="Display Kafka version.",
+        )
+
+    def flag(self, *names: str, help: str = "") -> None:
+        self.add_argument(*names, action="store_true", help=help)
+
+    def value(self, *names: str, help: str = "", **more: Any) -> None:
+        self.add_argument(*names, help=help, **more)
+
+    def values(self, *names: str, help: str = "") -> None:
+        """May be given several times."""
+        self.add_argument(*names, action="append", default=[], help=help)
+
+    def error(self, message: str) -> NoReturn:
+        print(message, file=sys.stderr)
+        self.print_help(sys.stderr)
+        raise SystemExit(1)
+
+    def bootstrap(self, *, required: bool = True) -> None:
+        self.value("--bootstrap-server", required=required, help="The server(s) to connect to.")
+        self.value("--command-config", help="A properties file with client options.")
+
+
+def deprecated(old: str, new: str) -> None:
+    print(
+        f"Warning: {old} is deprecated and will be removed in a future version. Use {new} instead."
+    )
+
+
+def client_options(
+    bootstrap: str, config_file: str | None = None, pairs: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Options for a client from what a script was given."""
+    from barnabas.cli.connect import read_config_file
+
+    options: dict[str, Any] = {}
+    if config_file is not None:
+        options.update(read_config_file(config_file))
+    options.update(properties(pairs))
+    options["bootstrap.servers"] = bootstrap
+    return options
+
+
+def properties(pairs: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator:
+            raise CommandError(f"Invalid property '{pair}': expected key=value.")
+        found[name.strip()] = value
+    return found
+
+
+def run(command: Callable[[Sequence[str]], int | None], *, prefix: str = "") -> NoReturn:
+    """Call a script's command; failures are one line on standard error and exit code 1."""
+    from barnabas.cli import exits
+    from barnabas.cli.main import guard
+
+    def call() -> int:
+        try:
+            return command(sys.argv[1:]) or 0
+        except Exception as error:
+            if exits.code_for(error) is None:
+                raise
+            message = plain(error)
+            if prefix:
+                print(f"{prefix}{message}")
+            else:
+                print(f"Error: {message}", file=sys.stderr)
+            return 1
+
+    code = guard(call)
+    raise SystemExit(code)
+
+
+def plain(error: BaseException) -> str:
+    """An error as Apache words it: the broker's own sentence, without our code name."""
+    from barnabas.cli import exits
+
+    detail = getattr(error, "detail", None)
+    return detail if isinstance(detail, str) else exits.describe(error)
