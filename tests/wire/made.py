@@ -7,6 +7,7 @@ enums.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ _UUID = st.binary(min_size=16, max_size=16)
 _MOST_ELEMENTS = 2
 
 
+@cache
 def messages(cls: type[Message], version: int) -> st.SearchStrategy[Any]:
     return _structs(Layout(cls, version), cls)
 
