@@ -158,7 +158,8 @@ class Stream(Protocol):
 class Listening(Protocol):
     """A listening address. While paused, new peers wait in the backlog."""
 
-    addresses: Sequence[Address]
+    @property
+    def addresses(self) -> Sequence[Address]: ...
 
     def pause(self) -> None: ...
 
