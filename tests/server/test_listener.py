@@ -182,6 +182,35 @@ async def test_at_the_limit_peers_wait_until_one_has_gone() -> None:
 
 
 @on_loop
+async def test_a_raised_limit_lets_waiting_peers_in() -> None:
+    limits = ConnectionLimits(max_connections=1)
+    async with serving(BEATING, limits=limits) as served:
+        first, second = await served.connect(), await served.connect()
+        await first.ask(HEARTBEAT, 4)
+        waiting = asyncio.create_task(second.ask(HEARTBEAT, 4))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        limits.max_connections = 2
+        served.network.make_room()
+        await waiting
+
+
+@on_loop
+async def test_a_paused_listener_lets_peers_wait() -> None:
+    async with serving(BEATING) as served:
+        served.listener.pause()
+        peer = await served.connect()
+        waiting = asyncio.create_task(peer.ask(HEARTBEAT, 4))
+        await asyncio.sleep(0.01)
+        served.network.make_room()
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        assert not served.listener.connections
+        served.listener.resume()
+        await waiting
+
+
+@on_loop
 async def test_one_address_cannot_have_more_than_its_share(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

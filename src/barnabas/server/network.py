@@ -65,7 +65,7 @@ class Network:
                     backlog=backlog,
                     send_buffer_bytes=send_buffer_bytes,
                     receive_buffer_bytes=receive_buffer_bytes,
-                    when_closed=self._on_closed,
+                    when_closed=self.make_room,
                 )
                 opened.append(listener)
         except BaseException:
@@ -100,6 +100,7 @@ class Network:
             listener.close()
         self.timers.close()
 
-    def _on_closed(self) -> None:
+    def make_room(self) -> None:
+        """Accept again where the limits allow it: a connection has gone, or a limit was raised."""
         for listener in self.listeners:
             listener.make_room()
