@@ -12,6 +12,7 @@ import pytest
 from barnabas.api import DEFERRED
 from barnabas.server.channel import MAX_HEADER_TAGS
 from barnabas.server.peers import BURST, LineLimit, recognise
+from barnabas.server.route import MAX_PLAIN_REQUEST_BYTES
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -161,6 +162,17 @@ async def test_tagged_fields_in_a_header_are_skipped() -> None:
         changed = plain[4:header_end] + tags + plain[header_end + 1 :]
         peer.send(struct.pack(">i", len(changed)) + changed)
         assert (await peer.response(ApiKey.HEARTBEAT, 4))[0] == 8
+
+
+@on_loop
+async def test_requests_without_records_are_limited_more_tightly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(BEATING) as served:
+        peer = await served.connect()
+        peer.send(raw(ApiKey.HEARTBEAT, 4, b"\xff\xff" + bytes(MAX_PLAIN_REQUEST_BYTES)))
+        assert await peer.closed() == b""
+        assert "too many without records" in caplog.text
 
 
 # Handlers that fail

@@ -61,7 +61,6 @@ class Channel:
         "closed",
         "listener_name",
         "local_address",
-        "requests",
     )
 
     def __init__(
@@ -77,7 +76,6 @@ class Channel:
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
         self.closed = False
-        self.requests = 0
         self._pipeline = pipeline
         self._routes = pipeline.routes
         self._node = pipeline.node
@@ -112,6 +110,8 @@ class Channel:
             if route is None:
                 return
         try:
+            if end - start > route.max_bytes:
+                raise MalformedRequest(f"{end - start} bytes are too many without records")
             if length >= 0:
                 if length > end - position:
                     raise MalformedRequest(f"its client id has a length of {length}")

@@ -17,10 +17,16 @@ from barnabas.wire import api_keys, codec
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.layout import version_range
 
+MAX_PLAIN_REQUEST_BYTES = 8 * 1024 * 1024
+"""The bound on requests without records. Two bytes of an array can become a struct of a hundred, so
+what a few megabytes may cost is known, and what `socket.request.max.bytes` allows for records is not
+affordable for anything else."""
+
 _PLAIN_HEADER = Struct(">ii")
 _FLEXIBLE_HEADER = Struct(">iix")
 _FLEXIBLE_REQUEST_HEADER_VERSION = 2
 _FLEXIBLE_RESPONSE_HEADER_VERSION = 1
+UNLIMITED = 2**31
 
 
 class Route:
@@ -32,6 +38,7 @@ class Route:
         "has_error_message",
         "header_bytes",
         "key",
+        "max_bytes",
         "metrics",
         "name",
         "nonzero_errors",
@@ -52,7 +59,9 @@ class Route:
         self.requests = 0
         self.handle: Callable[[Any, Any, Any], object] = module.handle
         self.response_class: Any = api_keys.response_class(api)
-        self.read = codec.reader(api_keys.request_class(api), version)
+        request: Any = api_keys.request_class(api)
+        self.read = codec.reader(request, version)
+        self.max_bytes = UNLIMITED if _has_records(request) else MAX_PLAIN_REQUEST_BYTES
         self.write = codec.writer(self.response_class, version)
         self.flexible_header = (
             api_keys.request_header_version(api, version) >= _FLEXIBLE_REQUEST_HEADER_VERSION
@@ -86,3 +95,10 @@ class Route:
         if self.has_error_message and message is not None:
             response.error_message = message
         return response
+
+
+def _has_records(struct: Any) -> bool:
+    return any(
+        field.kind == "records" or (field.struct is not None and _has_records(field.struct))
+        for field in struct.FIELDS
+    )
