@@ -6,7 +6,8 @@ version is known when the source is made, so no version is ever looked at while 
 
 What keeps foreign bytes harmless: a length is compared with what is left of the frame before
 anything is sliced, and a count with what is left divided by the smallest element, before anything
-is built. Fields of fixed width are checked late, because reading them costs nothing: an offset past
+is built. A request may hold `MOST_ELEMENTS` array elements and tags in all, since two bytes of an
+array can become an object of a hundred. Fields of fixed width are checked late, because reading them costs nothing: an offset past
 the end fails at the next length, the next count or at the end of the message. Whatever goes wrong
 is a `DecodeError`.
 """
@@ -24,6 +25,10 @@ from barnabas.wire.primitives import Buffer, DecodeError, read_varint_rest
 
 Reader = Callable[[Buffer, int, int], tuple[Any, int]]
 
+MOST_ELEMENTS = 250_000
+"""Elements and tags in one request, all arrays together; numbers are not counted. It bounds the time
+and memory that a frame can cost, and is far above what the largest clusters ask for at once."""
+
 _SHORT_ARRAY = 16
 """Arrays of numbers up to this length have an unpacker of their own."""
 
@@ -35,6 +40,9 @@ def compile_reader(cls: type[Message], version: int) -> Reader:
     source.depth = 2
     if _has_records(cls):
         source.line("view = buffer if buffer.__class__ is View else View(buffer)")
+    if cls.__name__.endswith("Request"):
+        source.counted = True
+        source.line(f"room = {MOST_ELEMENTS}")
     target = source.read_struct(cls)
     source.flush()
     source.line("if p > end: raise short()")
@@ -56,6 +64,7 @@ class _Source:
         self.layout = layout
         self.lines: list[str] = []
         self.depth = 0
+        self.counted = False
         self._serial = 0
         self._pending: list[tuple[str, int, str]] = []
         self.scope: dict[str, Any] = {
@@ -204,6 +213,7 @@ class _Source:
         if element.kind in FORMATS and element.kind != "uuid":
             self._read_numbers(element, count, target)
         else:
+            self._count(field.name, count)
             self._read_elements(element, count, target)
         self.depth -= nullable
 
@@ -216,6 +226,11 @@ class _Source:
         )
         self.scope["unpack_many"] = struct.unpack_from
         self.line(f"p += {count} * {size}" if size > 1 else f"p += {count}")
+
+    def _count(self, field_name: str, count: str) -> None:
+        if self.counted:
+            self.line(f"room -= {count}")
+            self.line(f"if room < 0: raise too_many({field_name!r})")
 
     def _read_elements(self, element: Field, count: str, target: str) -> None:
         items = self.name("a")
@@ -239,6 +254,7 @@ class _Source:
         self.depth += 1
         self.line(f"if {count} > 127: {count}, p = rest(buffer, p, {count})")
         self.line(f"if {count} > (end - p) // 2: raise bad_count('tags', {count}, end - p)")
+        self._count("tags", count)
         self.line(f"{last} = -1")
         self.line(f"for _ in range({count}):")
         self.depth += 1
@@ -291,6 +307,9 @@ def _failures(label: str) -> dict[str, Any]:
             return DecodeError(f"{label}: {field} may not be null")
         return DecodeError(f"{label}: {field} has a count of {count} where {left} bytes are left")
 
+    def too_many(field: str) -> DecodeError:
+        return DecodeError(f"{label}: {field} goes beyond {MOST_ELEMENTS} elements in all")
+
     def bad_tag(tag: int, last: int) -> DecodeError:
         return DecodeError(f"{label}: tag {tag} follows tag {last}")
 
@@ -309,6 +328,7 @@ def _failures(label: str) -> dict[str, Any]:
         "bad_length": bad_length,
         "bad_count": bad_count,
         "bad_tag": bad_tag,
+        "too_many": too_many,
         "bad_size": bad_size,
         "short": short,
         "translated": translated,
