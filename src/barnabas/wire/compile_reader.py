@@ -7,9 +7,9 @@ version is known when the source is made, so no version is ever looked at while 
 What keeps foreign bytes harmless: a length is compared with what is left of the frame before
 anything is sliced, and a count with what is left divided by the smallest element, before anything
 is built. A request may hold `MOST_ELEMENTS` array elements and tags in all, since two bytes of an
-array can become an object of a hundred. Fields of fixed width are checked late, because reading them costs nothing: an offset past
-the end fails at the next length, the next count or at the end of the message. Whatever goes wrong
-is a `DecodeError`.
+array can become an object of a hundred. Fields of fixed width are checked late, because reading
+them costs nothing: an offset past the end fails at the next length, the next count or at the end of
+the message. Whatever goes wrong is a `DecodeError`.
 """
 
 from __future__ import annotations
