@@ -91,7 +91,7 @@ class BatchHeader:
         "size_in_bytes",
     )
 
-    def __init__(  # noqa: PLR0917 - in the order of the bytes
+    def __init__(
         self,
         base_offset: int,
         size_in_bytes: int,

@@ -112,15 +112,17 @@ def _read_long_varint(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _read_short(p: cython.p_uchar, position: cython.Py_ssize_t) -> cython.longlong:
-    """The same for one or two bytes, which must be there; 0 if it has more."""
-    value: cython.ulonglong = p[position]
-    if value < 0x80:
-        return (((value >> 1) ^ -(value & 1)) << 4) | 1
-    if p[position + 1] < 0x80:
-        value = (value & 0x7F) | (cython.cast(cython.ulonglong, p[position + 1]) << 7)
-        return (((value >> 1) ^ -(value & 1)) << 4) | 2
-    return 0
+def _zigzag(value: cython.ulonglong) -> cython.longlong:
+    return (value >> 1) ^ -(value & 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _two_bytes(p: cython.p_uchar, position: cython.Py_ssize_t) -> cython.longlong:
+    """The zigzag varint in two bytes, of which the first is known to be not the last."""
+    value: cython.ulonglong = p[position] & 0x7F
+    return _zigzag(value | (cython.cast(cython.ulonglong, p[position + 1]) << 7))
 
 
 @cython.cfunc
@@ -396,37 +398,70 @@ class _Cursor:
     @cython.inline
     @cython.exceptval(-1)
     def next_record(self) -> cython.int:
-        """The usual record: numbers of one or two bytes, no headers. Else `next_any_record`."""
+        """The usual record: numbers of one or two bytes, no headers. Else `next_any_record`.
+
+        Written out, with the position moving by constants: a processor can then go on before it
+        has the numbers, which a call that gives number and size together does not allow.
+        """
         p: cython.p_uchar = self.p
         position: cython.Py_ssize_t = self.position
         record_end: cython.Py_ssize_t
+        key_start: cython.Py_ssize_t
         length: cython.longlong
         timestamp_delta: cython.longlong
         offset_delta: cython.longlong
         key_length: cython.longlong
-        key_start: cython.Py_ssize_t
         if self.end - position < 16:  # more than the numbers up to the key can take
             return self.next_any_record()
-        length = _read_short(p, position)
-        if length < 16:
+        if p[position] < 0x80:
+            length = _zigzag(p[position])
+            position += 1
+        elif p[position + 1] < 0x80:
+            length = _two_bytes(p, position)
+            position += 2
+        else:
             return self.next_any_record()
-        position += length & 15
-        record_end = position + (length >> 4)
-        timestamp_delta = _read_short(p, position + 1)
-        position += 1 + (timestamp_delta & 15)
-        offset_delta = _read_short(p, position)
-        position += offset_delta & 15
-        key_length = _read_short(p, position)
-        key_start = position + (key_length & 15)
-        if timestamp_delta == 0 or offset_delta == 0 or key_length == 0 or record_end > self.end:
+        record_end = position + length
+        if length < 0 or record_end > self.end:
             return self.next_any_record()
-        key_length >>= 4
-        position = key_start + (key_length if key_length > 0 else 0)
+        position += 1  # attributes, unused
+        if p[position] < 0x80:
+            timestamp_delta = _zigzag(p[position])
+            position += 1
+        elif p[position + 1] < 0x80:
+            timestamp_delta = _two_bytes(p, position)
+            position += 2
+        else:
+            return self.next_any_record()
+        if p[position] < 0x80:
+            offset_delta = _zigzag(p[position])
+            position += 1
+        elif p[position + 1] < 0x80:
+            offset_delta = _two_bytes(p, position)
+            position += 2
+        else:
+            return self.next_any_record()
+        if p[position] < 0x80:
+            key_length = _zigzag(p[position])
+            position += 1
+        elif p[position + 1] < 0x80:
+            key_length = _two_bytes(p, position)
+            position += 2
+        else:
+            return self.next_any_record()
+        key_start = position
+        if key_length > 0:
+            position += key_length
         if record_end - position < 2:
             return self.next_any_record()
-        length = _read_short(p, position)
-        position += length & 15
-        length >>= 4
+        if p[position] < 0x80:
+            length = _zigzag(p[position])
+            position += 1
+        elif p[position + 1] < 0x80:
+            length = _two_bytes(p, position)
+            position += 2
+        else:
+            return self.next_any_record()
         self.value_start = position
         self.value_length = length
         if length > 0:
@@ -435,8 +470,8 @@ class _Cursor:
             return self.next_any_record()
         self.record_start = self.position
         self.record_end = record_end
-        self.timestamp_delta = timestamp_delta >> 4
-        self.offset_delta = offset_delta >> 4
+        self.timestamp_delta = timestamp_delta
+        self.offset_delta = offset_delta
         self.key_start = key_start
         self.key_length = key_length
         self.header_count = 0
@@ -575,7 +610,7 @@ class _Cursor:
         return tuple(found)
 
 
-def scan_records(  # noqa: PLR0917
+def scan_records(
     data: Any,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -625,7 +660,7 @@ def scan_records(  # noqa: PLR0917
     return max_timestamp, max_index, contiguous, refused_count, refused
 
 
-def decode_records(  # noqa: PLR0917
+def decode_records(
     data: Any,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -725,7 +760,7 @@ class ColumnsBuilder:
         """The bytes of keys and values so far. A column holds no more than 2 GiB."""
         return self._keys.size + self._values.size
 
-    def append(  # noqa: PLR0917
+    def append(
         self,
         data: Any,
         start: cython.Py_ssize_t,
