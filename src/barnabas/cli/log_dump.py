@@ -68,6 +68,13 @@ def dump_file(path: Path, options: DumpOptions) -> Iterator[Item]:
     )
 
 
+def _base_offset(path: Path) -> int:
+    digits = path.name.split(".")[0]
+    if not digits.isdigit():
+        raise ValueError(f"{path} is not named after an offset, as log files are")
+    return int(digits)
+
+
 # -- segments
 
 
@@ -76,11 +83,13 @@ def _dump_batches(path: Path, options: DumpOptions) -> Iterator[Item]:
     from barnabas.log.scan import scan_batches
 
     if path.suffix == ".checkpoint":
-        end_offset, epoch = path.name.split(".")[0].split("-")
+        end_offset, _, epoch = path.name.split(".")[0].partition("-")
+        if not (end_offset.isdigit() and epoch.isdigit()):
+            end_offset = epoch = "0"
         data = {"end_offset": int(end_offset), "epoch": int(epoch)}
         yield Item("start", f"Snapshot end offset: {int(end_offset)}, epoch: {int(epoch)}", data)
     else:
-        first = int(path.name.split(".")[0])
+        first = _base_offset(path)
         yield Item("start", f"Log starting offset: {first}", {"base_offset": first})
     file = RealDisk().open(str(path))
     try:
@@ -304,7 +313,7 @@ def _entries(path: Path, entry: Struct) -> Iterator[tuple[int, ...]]:
 
 
 def _dump_offset_index(path: Path) -> Iterator[Item]:
-    base = int(path.name.split(".")[0])
+    base = _base_offset(path)
     for index, (relative, position) in enumerate(_entries(path, _OFFSET_ENTRY)):
         if relative == 0 and index:
             return
@@ -313,7 +322,7 @@ def _dump_offset_index(path: Path) -> Iterator[Item]:
 
 
 def _dump_time_index(path: Path) -> Iterator[Item]:
-    base = int(path.name.split(".")[0])
+    base = _base_offset(path)
     for index, (timestamp, relative) in enumerate(_entries(path, _TIME_ENTRY)):
         if timestamp == 0 and relative == 0 and index:
             return
