@@ -1,0 +1,111 @@
+"""kafka-storage.sh: info, format, random-uuid, version-mapping, feature-dependencies."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from barnabas.cli.apache import arguments
+from barnabas.cli.exits import CommandError
+
+
+def parser() -> argparse.ArgumentParser:
+    found = arguments.Arguments("kafka-storage.sh", "The Kafka storage tool.")
+    commands = found.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
+    info = commands.add_parser("info", help="Get information about the Kafka log directories")
+    info.add_argument("--config", "-c", required=True)
+    form = commands.add_parser("format", help="Format the Kafka log directories")
+    form.add_argument("--config", "-c", required=True)
+    form.add_argument("--cluster-id", "-t", required=True)
+    form.add_argument("--add-scram", "-S", action="append", default=[])
+    form.add_argument("--ignore-formatted", "-g", action="store_true")
+    form.add_argument("--release-version", "-r")
+    form.add_argument("--feature", "-f", action="append", default=[])
+    quorum = form.add_mutually_exclusive_group()
+    quorum.add_argument("--standalone", "-s", action="store_true")
+    quorum.add_argument("--no-initial-controllers", "-N", action="store_true")
+    quorum.add_argument("--initial-controllers", "-I")
+    mapping = commands.add_parser("version-mapping", help="Features of a release")
+    mapping.add_argument("--release-version", "-r")
+    commands.add_parser("random-uuid", help="Print a random UUID")
+    return found
+
+
+def command(args: Sequence[str]) -> int:
+    from barnabas.cli import storage_layout
+
+    given = parser().parse_args(args)
+    if given.command == "random-uuid":
+        print(storage_layout.new_id())
+        return 0
+    if given.command == "version-mapping":
+        return _version_mapping(given.release_version)
+    config = storage_layout.load_config(given.config)
+    if given.command == "info":
+        return _info(storage_layout.inspect(storage_layout.directories_of(config)))
+    if given.add_scram:
+        raise CommandError("--add-scram is not supported by this version of Barnabas.")
+    if given.initial_controllers:
+        raise CommandError("--initial-controllers is not supported by this version of Barnabas.")
+    try:
+        done = storage_layout.format_directories(
+            config,
+            given.cluster_id,
+            release=given.release_version,
+            features=given.feature,
+            ignore_formatted=given.ignore_formatted,
+        )
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if not done.formatted:
+        print("All of the log directories are already formatted.")
+    for directory in done.formatted:
+        kind = "metadata" if directory == done.metadata_directory else "data"
+        print(f"Formatting {kind} directory {directory} with metadata.version {done.metadata_version}.")
+    return 0
+
+
+def _info(found: object) -> int:
+    from barnabas.cli.storage_layout import Inspection
+
+    assert isinstance(found, Inspection)
+    if found.directories:
+        print("Found log director" + ("y:" if len(found.directories) == 1 else "ies:"))
+        for directory in found.directories:
+            print(f"  {directory}")
+        print()
+    if found.metadata:
+        shown = ", ".join(f"{k}={v}" for k, v in sorted(found.metadata.items()))
+        print(f"Found metadata: {{{shown}}}\n")
+    if found.problems:
+        print("Found problem" + (":" if len(found.problems) == 1 else "s:"))
+        for problem in found.problems:
+            print(f"  {problem}")
+        print()
+        return 1
+    return 0
+
+
+def _version_mapping(release: str | None) -> int:
+    from barnabas.metadata import features
+
+    try:
+        version = features.metadata_version(release or str(features.LATEST_METADATA_VERSION))
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    print(f"metadata.version={version.level} ({version.name})")
+    for name, level in features.DEFAULT_LEVELS.items():
+        if name != features.METADATA_VERSION:
+            shown = level if version.level >= features.ELR_LEVEL else 0
+            print(f"{name}={shown}")
+    return 0
+
+
+def main() -> None:
+    arguments.run(command)
+
+
+if __name__ == "__main__":
+    main()
