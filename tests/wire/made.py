@@ -1,8 +1,8 @@
 """Messages made by hypothesis: everything that a class can hold in a version.
 
 Fields that the version lacks stay at their defaults, so that a message survives the way through its
-bytes. Values stay within what both oracles can hold: they turn times into dates and error codes into
-enums.
+bytes. Values stay within what both oracles can hold: they turn times into dates, error codes into
+enums and sets of operations into sets.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _INTEGERS = {
     "int64": (-0x8000000000000000, 0x7FFFFFFFFFFFFFFF),
 }
 _LATEST_TIME_MS = 1 << 42
+_ALL_OPERATIONS = (1 << 16) - 1
 _ERROR_CODES = st.sampled_from([int(code) for code in ErrorCode])
 _TEXT = st.one_of(
     st.text(max_size=6),
@@ -75,4 +76,6 @@ def _scalars(field: Field) -> st.SearchStrategy[Any]:
         return _ERROR_CODES
     if kind == "int64" and ("time" in name or name.endswith("_ms")):
         return st.integers(0, _LATEST_TIME_MS)
+    if name.endswith("authorized_operations"):
+        return st.integers(0, _ALL_OPERATIONS)
     return st.integers(*_INTEGERS[kind])
