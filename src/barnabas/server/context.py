@@ -40,7 +40,7 @@ class RequestContext:
         "throttle_ms",
     )
 
-    def __init__(  # noqa: PLR0917 - made for every request, and keywords cost
+    def __init__(
         self,
         channel: Channel,
         route: Route,
