@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.log.log import Log
+from barnabas.record.batch import iterate_batches
 from barnabas.record.build import build_batch
 from barnabas.record.control import (
     ControlType,
@@ -60,12 +61,12 @@ def read_all(
     while offset < log.log_end_offset:
         result = log.read(offset, max_bytes, log.log_end_offset, True)
         data = result.records if isinstance(result.records, bytes) else result.records.read()
-        records = list(read_records(data, control=True, partial_tail=True))
-        fresh = [record for record in records if record.offset >= offset]
-        if not fresh:
+        headers = [header for header, _, _ in iterate_batches(data, partial_tail=True)]
+        if not headers:
             break
-        found += fresh
-        offset = fresh[-1].offset + 1
+        records = read_records(data, control=True, partial_tail=True)
+        found += [record for record in records if record.offset >= offset]
+        offset = headers[-1].next_offset
     if control:
         return found
     return [record for record in found if record.key != b"\0\0\0\0" and record.key != b"\0\0\0\1"]

@@ -269,6 +269,8 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 2**32))
     def power_cut(self, seed: int) -> None:
         flushed = self.log.flushed_offset
+        if not self.records:
+            flushed = 0  # a gap at the very end leaves no trace
         self.log.abandon()
         self.disk.power_cut(random.Random(seed))
         self.open(clean=False)
@@ -320,7 +322,9 @@ class LogAgainstList(RuleBasedStateMachine):
             return
         offset = self.rng.choice(list(self.records))
         expected = [epoch for epoch, start in self.epochs if start <= offset]
-        if expected and offset >= self.log.epochs.entries()[0][1]:
+        entries = self.log.epochs.entries()
+        # A start offset that came back after a crash does not bring back its epoch.
+        if expected and entries and offset >= entries[0][1]:
             assert self.log.epoch_at(offset) == expected[-1]
 
 

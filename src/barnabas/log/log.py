@@ -99,8 +99,8 @@ class Log:
         "_raft_rules",
         "_randomness",
         "_recent",
+        "_segment_ms",
         "_segments",
-        "_truncations",
         "cleaning",
         "config",
         "directory",
@@ -118,6 +118,7 @@ class Log:
         "snapshots",
         "topic",
         "topic_id",
+        "truncations",
         "unflushed_since_ms",
     )
 
@@ -164,7 +165,7 @@ class Log:
         self._older: dict[int, int] = {}
         self._doomed: list[tuple[int, Segment]] = []
         self._directory_unsynced = False
-        self._truncations = 0
+        self.truncations = 0
         self.update_config(config)
         self.update_high_watermark(min(high_watermark, self.log_end_offset))
 
@@ -181,12 +182,14 @@ class Log:
         recovery_point: int = 0,
         high_watermark: int = 0,
         clean: bool = False,
+        was_compacted: bool = False,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         open_segments: OpenSegments | None = None,
         randomness: Randomness | None = None,
     ) -> Log:
         """The log in `directory`, which is made if it is not there. Not `clean`: what lies above
-        the recovery point is checked and repaired. All that it then has is durable."""
+        the recovery point is checked and repaired. All that it then has is durable. If it
+        `was_compacted`, or may have been, a gap between segments is no sign of loss."""
         if not disk.exists(directory):
             disk.make_directory(directory)
             disk.sync_directory(directory.rpartition("/")[0])
@@ -195,7 +198,7 @@ class Log:
             directory,
             now_ms=now_ms,
             index_interval_bytes=config.index_interval_bytes,
-            compacted=config.compact,
+            was_compacted=was_compacted or config.compact,
             producer_expiration_ms=producer_expiration_ms,
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,
@@ -217,6 +220,10 @@ class Log:
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
+        # A record is not compacted while it is in the active segment, so that one must end in time.
+        self._segment_ms = config.segment_ms
+        if config.compact:
+            self._segment_ms = min(config.segment_ms, config.max_compaction_lag_ms)
         self._client_rules = rules_for(config, self.name, AppendOrigin.CLIENT)
         self._coordinator_rules = rules_for(config, self.name, AppendOrigin.COORDINATOR)
         self._raft_rules = rules_for(config, self.name, AppendOrigin.RAFT_LEADER)
@@ -346,7 +353,7 @@ class Log:
             validated.max_timestamp,
             now_ms,
             segment_bytes,
-            config.segment_ms,
+            self._segment_ms,
             config.segment_index_bytes,
         ):
             segment = self.roll(now_ms)
@@ -611,24 +618,24 @@ class Log:
 
     def flush(self) -> None:
         """Make everything that is in the log now survive a power cut. Safe in a thread."""
-        truncations = self._truncations
+        truncations = self.truncations
         end = self.log_end_offset
         segments = list(self._segments)
         self._sync(segments)
-        if truncations == self._truncations:
+        if truncations == self.truncations:
             self.unflushed_since_ms = None
             self.flushed_offset = max(self.flushed_offset, end)
             self.recovery_point = max(self.recovery_point, segments[-1].base_offset)
 
     def flush_sealed(self) -> None:
         """Make all segments but the active one durable. Safe in a thread."""
-        truncations = self._truncations
+        truncations = self.truncations
         segments = list(self._segments)
         end = segments[-1].base_offset
         if end <= self.recovery_point:
             return
         self._sync(segments, active=False)
-        if truncations == self._truncations:
+        if truncations == self.truncations:
             self.flushed_offset = max(self.flushed_offset, end)
             self.recovery_point = max(self.recovery_point, end)
 
@@ -686,7 +693,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         logger.info("truncating %s from %d to %d", self.name, self.log_end_offset, offset)
-        self._truncations += 1
+        self.truncations += 1
         keep = bisect_right(self._bases, offset)
         for segment in reversed(self._segments[keep:]):
             self._discard(segment)
@@ -712,7 +719,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Drop everything; the next record gets `offset`."""
         logger.info("removing all of %s and starting it at %d", self.name, offset)
-        self._truncations += 1
+        self.truncations += 1
         for segment in reversed(self._segments):
             self._discard(segment)
         self._segments.clear()
@@ -795,11 +802,11 @@ class Log:
 
     def replace_segments(self, old: list[Segment], new: list[Segment], now_ms: int) -> None:
         """Put cleaned segments, complete and synced under their `.cleaned` names, in the place of
-        those they were made from."""
+        those they were made from. After a crash in between, recovery finishes or undoes it by the
+        names, which a file system keeps in the order in which they were given."""
         slot = self._segments.index(old[0])
         for segment in reversed(new):
             segment.change_suffix(file_names.SWAP)
-        self._disk.sync_directory(self.directory)
         kept = {segment.base_offset for segment in new}
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in old:
@@ -811,6 +818,6 @@ class Log:
         for segment in new:
             segment.change_suffix("")
             segment.open_segments = self._open_segments
-        self._disk.sync_directory(self.directory)
+        self._directory_unsynced = True
         self._segments[slot : slot + len(old)] = new
         self._bases = [segment.base_offset for segment in self._segments]

@@ -25,6 +25,7 @@ from barnabas.log.checkpoints import (
     read_partition_metadata,
     write_partition_metadata,
 )
+from barnabas.log.cleaner import DEDUPE_BUFFER_BYTES, Cleaner
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import PRODUCER_EXPIRATION_MS, Log
 from barnabas.log.recovery import UnreadableLog
@@ -90,6 +91,17 @@ class LogManager:
         self._stale: set[TopicPartition] = set()
         self._checkpointing = False
         self._flushing: set[Log] = set()
+        self._cleaner_enabled = broker is None or broker.log_cleaner_enable
+        self.cleaner = Cleaner(
+            disk,
+            background,
+            dedupe_buffer_bytes=(
+                DEDUPE_BUFFER_BYTES if broker is None else broker.log_cleaner_dedupe_buffer_size
+            ),
+            directory_of=lambda log: self._directory(log.parent_directory),
+            is_current=self._is_current,
+            failed=self._tell_failed,
+        )
 
     # -- start
 
@@ -177,6 +189,8 @@ class LogManager:
                     recovery_point=directory.recovery_points.get(key, 0),
                     high_watermark=directory.high_watermarks.get(key, 0),
                     clean=directory.was_clean,
+                    was_compacted=key in directory.cleaner_offsets
+                    or key not in directory.recovery_points,
                     producer_expiration_ms=self._producer_expiration_ms,
                     open_segments=self._open_segments,
                     randomness=self._randomness,
@@ -335,11 +349,15 @@ class LogManager:
         for key in [key for key, log in self._logs.items() if log.parent_directory == path]:
             self._logs.pop(key).abandon()
 
+    def _tell_failed(self, path: str, error: OSError) -> None:
+        self.failed(path, error)
+
     def _guarded(self, logs: Iterable[Log]) -> Iterator[Log]:
         """Those of `logs` that are still here when it is their turn."""
-        for log in list(logs):
-            if self._logs.get((log.topic, log.partition)) is log:
-                yield log
+        return (log for log in list(logs) if self._is_current(log))
+
+    def _is_current(self, log: Log) -> bool:
+        return self._logs.get((log.topic, log.partition)) is log
 
     # -- from time to time
 
@@ -426,6 +444,10 @@ class LogManager:
                 self._stale -= stale
 
         self._background.submit(write, done)
+
+    def clean_once(self, now_ms: int) -> bool:
+        """Start compacting the log that needs it most; False if there is none, or one is running."""
+        return self._cleaner_enabled and self.cleaner.clean_once(list(self._logs.values()), now_ms)
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for `producer.id.expiration.ms`."""

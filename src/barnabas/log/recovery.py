@@ -13,8 +13,10 @@ anew from what remains. Unfinished work is told by the files' suffixes:
 from __future__ import annotations
 
 import logging
+import zlib
 from bisect import bisect_right
 from dataclasses import dataclass
+from struct import Struct
 
 from barnabas.log import file_names
 from barnabas.log.epochs import LeaderEpochs
@@ -28,6 +30,8 @@ from barnabas.record.batch import verify_crc
 from barnabas.record.errors import BadRecords, CorruptBatch, UnsupportedMagic
 from barnabas.seams import Disk
 from barnabas.wire.errors import ApiError
+
+_OLD_FRAME = Struct(">8xiI")  # offset, length, checksum of what follows
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +60,7 @@ class Loader:
         *,
         now_ms: int,
         index_interval_bytes: int,
-        compacted: bool,
+        was_compacted: bool,
         producer_expiration_ms: int,
         log_start_offset: int = 0,
         recovery_point: int = 0,
@@ -67,7 +71,7 @@ class Loader:
         self._name = directory.rpartition("/")[2]
         self._now_ms = now_ms
         self._interval_bytes = index_interval_bytes
-        self._compacted = compacted
+        self._was_compacted = was_compacted
         self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
         self._clean = clean
@@ -256,7 +260,7 @@ class Loader:
             whole, end = self._recover_segment(segment)
             segment.seal()
             segment.sync()
-            if slot + 1 < len(segments) and whole and not self._compacted:
+            if slot + 1 < len(segments) and whole and not self._was_compacted:
                 # Not every page reached the disk in order: what comes after a gap is not a log.
                 whole = segments[slot + 1].base_offset == end
             if not whole:
@@ -293,7 +297,7 @@ class Loader:
                 position = batch.position + header.size_in_bytes
                 expected = header.next_offset
         except BadRecords as error:
-            if isinstance(error.__cause__, UnsupportedMagic):
+            if isinstance(error.__cause__, UnsupportedMagic) and _is_old_message(segment, position):
                 raise UnreadableLog(f"{segment!r}: {error}") from error
             logger.warning(
                 "%s: cutting %d bytes off %r, which is damaged after offset %d: %s",
@@ -320,6 +324,15 @@ class Loader:
         _assign_epoch(self._epochs, batch)
         for aborted in replay_producers(self._producers, batch):
             segment.transaction_index.append(aborted)
+
+
+def _is_old_message(segment: Segment, position: int) -> bool:
+    """Is there an intact message of format 0 or 1? Torn writes may look like one at first sight."""
+    length, crc = _OLD_FRAME.unpack(segment.file.read_at(position, _OLD_FRAME.size))
+    start = position + _OLD_FRAME.size
+    if not 0 < length - 4 <= segment.size - start:
+        return False
+    return bool(zlib.crc32(segment.file.read_at(start, length - 4)) == crc)
 
 
 def _assign_epoch(epochs: LeaderEpochs, batch: ScannedBatch) -> None:

@@ -192,7 +192,7 @@ class Segment:
         if timestamp >= 0:
             self.time_index.maybe_append(timestamp, self._max_timestamp_offset)
 
-    def should_roll(  # noqa: PLR0917 - on the path of every append
+    def should_roll(
         self,
         size: int,
         last_offset: int,
