@@ -64,10 +64,26 @@ def test_meaning(text: str, expected: tuple[int, int | None]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "foo", "1:2:3", "--3", "+", "-", "@", "@:", "@foo", "@-1x", "1.5", "30:20", "²", "9" * 20],
+    [
+        "",
+        ":",
+        "foo",
+        "1:2:3",
+        "--3",
+        "+",
+        "-",
+        "@",
+        "@:",
+        "@foo",
+        "@-1x",
+        "1.5",
+        "30:20",
+        "²",
+        "9" * 20,
+    ],
 )
 def test_refusals_say_what_is_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match="write|ends before|not a"):
+    with pytest.raises(ValueError, match=r"write|ends before|not a"):
         parse(text, NOW)
 
 

@@ -93,11 +93,20 @@ def test_worst() -> None:
     assert exits.worst([3, 4]) == exits.FAILED
 
 
-HEAVY = ("asyncio", "barnabas.wire", "barnabas.client", "barnabas.record", "rich", "socket", "cramjam")
+HEAVY = (
+    "asyncio",
+    "barnabas.wire",
+    "barnabas.client",
+    "barnabas.record",
+    "rich",
+    "socket",
+    "cramjam",
+)
 
 
 @pytest.mark.parametrize(
-    "command", [["--help"], ["topic", "--help"], ["consume", "--help"], ["perf", "produce", "--help"]]
+    "command",
+    [["--help"], ["topic", "--help"], ["consume", "--help"], ["perf", "produce", "--help"]],
 )
 def test_help_imports_nothing_heavy(command: list[str]) -> None:
     code = (

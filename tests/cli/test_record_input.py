@@ -25,7 +25,10 @@ def test_other_delimiters() -> None:
 
 
 def test_json_is_what_consume_prints() -> None:
-    lines = b'{"value": "v", "key": {"base64": "a/8="}, "headers": [{"key": "h", "value": null}]}\n\n{"value": {"a": 1}}'
+    lines = (
+        b'{"value": "v", "key": {"base64": "a/8="}, "headers": [{"key": "h", "value": null}]}\n\n'
+        b'{"value": {"a": 1}}'
+    )
     assert list(record_input.read_json(io.BytesIO(lines))) == [
         Incoming(b"v", b"k\xff", (("h", None),)),
         Incoming(b'{"a": 1}'),

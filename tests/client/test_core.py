@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -46,7 +47,7 @@ def test_sticky_moves_on_after_a_batch() -> None:
     chosen = [sticky.choose(50, [0, 1, 2]) for _ in range(12)]
     pairs = [chosen[i : i + 2] for i in range(0, 12, 2)]
     assert all(a == b for a, b in pairs)
-    assert all(first[0] != second[0] for first, second in zip(pairs, pairs[1:], strict=False))
+    assert all(first[0] != second[0] for first, second in itertools.pairwise(pairs))
     assert sticky.choose(1, [7]) == 7
 
 
@@ -143,7 +144,9 @@ def fetched(*batches: bytes | bytearray, aborted: list[tuple[int, int]] | None =
 
 
 def batch(first: int, count: int, **more: Any) -> bytearray:
-    return build_batch([(0, None, b"%d" % (first + i), ()) for i in range(count)], base_offset=first, **more)
+    return build_batch(
+        [(0, None, b"%d" % (first + i), ()) for i in range(count)], base_offset=first, **more
+    )
 
 
 def fetcher(read_committed: bool = False) -> Fetcher:
@@ -198,7 +201,9 @@ def test_a_partial_last_batch_waits_for_the_next_fetch() -> None:
 
 def test_read_committed_drops_aborted_transactions_only() -> None:
     def in_transaction(first: int, producer: int) -> bytearray:
-        return batch(first, 2, producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True)
+        return batch(
+            first, 2, producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True
+        )
 
     def marker(offset: int, producer: int, kind: ControlType) -> bytearray:
         return build_end_transaction_marker(

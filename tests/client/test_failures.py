@@ -68,7 +68,10 @@ def test_all_addresses_are_named() -> None:
 
 
 def test_a_name_that_does_not_resolve() -> None:
-    with admin_for("no-such-host.invalid:9092") as admin, pytest.raises(NoBrokerReachable) as caught:
+    with (
+        admin_for("no-such-host.invalid:9092") as admin,
+        pytest.raises(NoBrokerReachable) as caught,
+    ):
         admin.list_topics()
     failure = only_failure(caught.value, NameLookupError)
     assert "no-such-host.invalid" in str(failure)
@@ -149,9 +152,7 @@ def test_a_broker_without_the_api() -> None:
 def test_an_older_broker_is_asked_again_in_its_version() -> None:
     def handle(key: ApiKey, version: int, request: Any) -> Any:
         if key == ApiKey.API_VERSIONS and version > 0:
-            body = (
-                b"\x00\x00\x00\x01\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x00"
-            )
+            body = b"\x00\x00\x00\x01\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x00"
             return len(body).to_bytes(4, "big") + body
         if key == ApiKey.API_VERSIONS:
             return ApiVersionsResponse(
@@ -258,7 +259,12 @@ def test_wrong_options(cls: Any, options: dict[str, Any], text: str) -> None:
 def test_options_of_a_java_client_are_passed_over() -> None:
     settings = load(
         ProducerSettings,
-        {"key.serializer": "x.Y", "ssl.truststore.location": "z", "acks": "1", "fetch_min_bytes": 1},
+        {
+            "key.serializer": "x.Y",
+            "ssl.truststore.location": "z",
+            "acks": "1",
+            "fetch_min_bytes": 1,
+        },
     )
     assert settings.acks == "1"
     assert not settings.enable_idempotence

@@ -61,8 +61,13 @@ def api_versions(connect: Connect, out: Output) -> int:
         out.show(rows)
         features = {n: high for n, (_low, high) in sorted(versions.finalized_features.items())}
         data.append(
-            {"id": node_id, "host": place.host, "port": place.port, "apis": rows,
-             "features": features}
+            {
+                "id": node_id,
+                "host": place.host,
+                "port": place.port,
+                "apis": rows,
+                "features": features,
+            }
         )
         if features:
             out.line()

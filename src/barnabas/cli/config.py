@@ -66,14 +66,18 @@ def describe(
             "type": e.type,
             "read_only": e.read_only,
             "sensitive": e.sensitive,
-            "synonyms": [{"name": s.name, "value": s.value, "source": s.source} for s in e.synonyms],
+            "synonyms": [
+                {"name": s.name, "value": s.value, "source": s.source} for s in e.synonyms
+            ],
             **({"documentation": e.documentation} if docs else {}),
         }
         for e in sorted(answer, key=lambda e: e.name)
         if everything or keys or e.source.startswith("DYNAMIC")
     ]
     columns = ["name", "value", "source", *(["documentation"] if docs else [])]
-    out.table(rows, columns, empty=f"No settings of {kind} {name} were changed; --all shows defaults.")
+    out.table(
+        rows, columns, empty=f"No settings of {kind} {name} were changed; --all shows defaults."
+    )
     if keys and not rows:
         return exits.NOT_FOUND
     return exits.OK
@@ -101,7 +105,9 @@ def set_(
     return _alter(kind, name, changes, dry_run, connect, out)
 
 
-@config.command(epilog=EPILOG + "\n\b\nExamples:\n  barnabas config delete topic orders retention.ms")
+@config.command(
+    epilog=EPILOG + "\n\b\nExamples:\n  barnabas config delete topic orders retention.ms"
+)
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY…")
@@ -133,7 +139,9 @@ def _alter(
         {"name": change.name, "before": known.get(change.name), "after": change.value}
         for change in changes
     ]
-    shown = [{**row, "after": "(default)" if row["after"] is None else row["after"]} for row in rows]
+    shown = [
+        {**row, "after": "(default)" if row["after"] is None else row["after"]} for row in rows
+    ]
     out.table(shown, data={"kind": kind, "name": name, "executed": not dry_run, "changes": rows})
     if dry_run:
         out.line("Dry run: nothing was changed.")

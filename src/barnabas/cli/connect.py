@@ -42,9 +42,7 @@ class Connect:
         return Admin(options)
 
 
-def gather(
-    bootstrap: str | None, config_file: str | None, pairs: Sequence[str]
-) -> dict[str, str]:
+def gather(bootstrap: str | None, config_file: str | None, pairs: Sequence[str]) -> dict[str, str]:
     """The options of a command line, from all their sources."""
     options = {
         "bootstrap.servers": os.environ.get("BARNABAS_BOOTSTRAP_SERVERS") or DEFAULT_BOOTSTRAP
@@ -80,13 +78,15 @@ def connection_options(command: F) -> F:
         metavar="HOST:PORT[,…]",
         help="Brokers to start from.  [env: BARNABAS_BOOTSTRAP_SERVERS; default: localhost:9092]",
     )
+    @click.option("--command-config", metavar="FILE", help="Client options in a properties file.")
     @click.option(
-        "--command-config", metavar="FILE", help="Client options in a properties file."
+        "-X", "client_options", metavar="KEY=VALUE", multiple=True, help="One client option."
     )
-    @click.option("-X", "client_options", metavar="KEY=VALUE", multiple=True, help="One client option.")
     @functools.wraps(command)
     def with_connection(
-        *args: Any, bootstrap: str | None, command_config: str | None,
+        *args: Any,
+        bootstrap: str | None,
+        command_config: str | None,
         client_options: Sequence[str],
         **kwargs: Any,
     ) -> Any:

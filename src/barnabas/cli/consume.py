@@ -48,17 +48,35 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.argument("topics", nargs=-1, required=True)
-@click.option("-o", "--offset", "offset", metavar="OFFSET",
-              help="Where to begin and stop.  [default: end; with -e or -n: start]")
-@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0),
-              help="Only this partition; may be repeated.")
+@click.option(
+    "-o",
+    "--offset",
+    "offset",
+    metavar="OFFSET",
+    help="Where to begin and stop.  [default: end; with -e or -n: start]",
+)
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Only this partition; may be repeated.",
+)
 @click.option("-n", "--count", type=click.IntRange(min=0), help="Stop after so many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end the partitions have now.")
 @click.option("--follow", is_flag=True, help="Go on for ever, also after -o A:B reached B's end.")
 @click.option("-g", "--group", help="Read as a member of this group and commit.")
 @click.option("-r", "--regex", is_flag=True, help="TOPICS are regular expressions.")
-@click.option("-f", "--format", "form", default="text", show_default=True,
-              metavar="text|json|yaml|TEMPLATE", help="Form of the output.")
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    default="text",
+    show_default=True,
+    metavar="text|json|yaml|TEMPLATE",
+    help="Form of the output.",
+)
 @click.option("--read-committed", is_flag=True, help="Leave out aborted and open transactions.")
 @click.option("--headers", "with_headers", is_flag=True, help="Text form: key=value headers first.")
 @click.option("--keys", "with_keys", is_flag=True, help="Text form: the key and a tab first.")
@@ -97,7 +115,7 @@ def consume(
         wanted = offsets.Range(wanted.start, offsets.Point(offsets.END))
     if follow:
         wanted = offsets.Range(wanted.start, None)
-    if group is not None and (partitions or wanted.stop is not None and not exit_at_end):
+    if group is not None and (partitions or (wanted.stop is not None and not exit_at_end)):
         raise click.UsageError("A group decides partitions and positions: leave out -p and -o A:B.")
     options: dict[str, Any] = {"max.poll.records": 10_000, **connect.options}
     if read_committed:
@@ -153,7 +171,7 @@ class Printing:
         first = self.printed + 1
         show = self.show
         sys.stdout.buffer.write(
-            b"".join([show(Shown(*r, first + i)) for i, r in enumerate(records)])
+            b"".join([show(Shown._make((*r, first + i))) for i, r in enumerate(records)])
         )
         sys.stdout.buffer.flush()
         self.printed += len(records)
@@ -280,9 +298,9 @@ def _consume_group(
                     printing.write(records)
                     consumer.commit()
                     last = time.monotonic()
-                elif idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms:
-                    break
-                elif exit_at_end and consumer.assignment and _at_end(consumer):
+                elif (idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms) or (
+                    exit_at_end and consumer.assignment and _at_end(consumer)
+                ):
                     break
         except KeyboardInterrupt:
             try:

@@ -29,8 +29,12 @@ def group() -> None:
     """Consumer groups: lag, reset, delete."""
 
 
-@group.command(name="list", epilog="\b\nExamples:\n  barnabas group list\n  barnabas group list --state Empty")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only groups in this state.")
+@group.command(
+    name="list", epilog="\b\nExamples:\n  barnabas group list\n  barnabas group list --state Empty"
+)
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE", help="Only groups in this state."
+)
 @connection_options
 @format_option
 def list_groups(states: tuple[str, ...], connect: Connect, out: Output) -> None:
@@ -52,14 +56,17 @@ def choose_groups(admin: Admin, names: Sequence[str], regex: bool) -> list[str]:
         patterns = [re.compile(name) for name in names]
     except re.error as error:
         raise click.UsageError(f"not a regular expression: {error}") from None
-    found = [g.group_id for g in admin.list_groups() if any(p.fullmatch(g.group_id) for p in patterns)]
+    found = [
+        g.group_id for g in admin.list_groups() if any(p.fullmatch(g.group_id) for p in patterns)
+    ]
     if not found:
         raise exits.CommandError(f"No group matches {' '.join(names)}.", exits.NOT_FOUND)
     return found
 
 
 @group.command(
-    epilog="\b\nExamples:\n  barnabas group describe billing\n  barnabas group describe -r '.*' --summary"
+    epilog="\b\nExamples:\n  barnabas group describe billing\n"
+    "  barnabas group describe -r '.*' --summary"
 )
 @click.argument("names", nargs=-1, required=True)
 @click.option("-r", "--regex", is_flag=True, help="NAMES are regular expressions.")
@@ -102,8 +109,12 @@ def _show(out: Output, data: list[dict[str, Any]], summary: bool) -> None:
     if summary:
         out.show(
             [
-                {"group": g["group"], "state": g["state"], "members": len(g["members"]),
-                 "lag": g["total_lag"]}
+                {
+                    "group": g["group"],
+                    "state": g["state"],
+                    "members": len(g["members"]),
+                    "lag": g["total_lag"],
+                }
                 for g in data
             ]
         )
@@ -192,11 +203,19 @@ def lag_rows(admin: Admin, description: GroupDescription) -> list[dict[str, Any]
     "  barnabas group reset billing --to-group audit --execute"
 )
 @click.argument("name")
-@click.option("--to", "target", metavar="OFFSET", help="start, end, 42, +n, -n (from start, end), @TIME.")
+@click.option(
+    "--to", "target", metavar="OFFSET", help="start, end, 42, +n, -n (from start, end), @TIME."
+)
 @click.option("--shift", type=int, metavar="N", help="Move each offset by N.")
 @click.option("--to-group", metavar="GROUP", help="The offsets that another group has.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:P,P]",
-              help="Only these; default: all the group has committed.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:P,P]",
+    help="Only these; default: all the group has committed.",
+)
 @click.option("--execute", is_flag=True, help="Do it; without this, only show what would happen.")
 @connection_options
 @format_option
@@ -360,8 +379,14 @@ def clamp(offset: int, held: Any) -> int:
 )
 @click.argument("names", nargs=-1, required=True)
 @click.option("-r", "--regex", is_flag=True, help="NAMES are regular expressions.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:P,P]",
-              help="Delete only the offsets of these.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:P,P]",
+    help="Delete only the offsets of these.",
+)
 @click.option("--execute", is_flag=True, help="Do it; without this, only show what would happen.")
 @connection_options
 @format_option

@@ -51,7 +51,8 @@ class LazyGroup(click.Group):
 
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             if near:
-                error.message = f"{error.message} Did you mean {near[0]!r}?"
+                hint = f"{error.message} Did you mean {near[0]!r}?"
+                raise click.UsageError(hint, ctx=ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

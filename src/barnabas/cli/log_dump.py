@@ -99,11 +99,11 @@ def _dump_batches(path: Path, options: DumpOptions) -> Iterator[Item]:
             if options.max_bytes is not None and read + header.size_in_bytes > options.max_bytes:
                 return
             read += header.size_in_bytes
-            data = bytes(batch.data)
+            body = bytes(batch.data)
             if not options.skip_metadata:
-                yield _batch_item(header, data, batch.position)
+                yield _batch_item(header, body, batch.position)
             if options.deep or options.print_data:
-                yield from _record_items(header, data, options)
+                yield from _record_items(header, body, options)
     except BadRecords as error:
         yield Item("problem", f"Found invalid bytes: {error}", {"error": str(error)})
     finally:
@@ -172,7 +172,8 @@ def _record_items(header: BatchHeader, data: bytes, options: DumpOptions) -> Ite
             "headerKeys": [name for name, _ in headers],
         }
         line = "| " + " ".join(
-            f"{k}: {'[' + ','.join(v) + ']' if isinstance(v, list) else v}" for k, v in facts.items()
+            f"{k}: {'[' + ','.join(v) + ']' if isinstance(v, list) else v}"
+            for k, v in facts.items()
         )
         if header.is_control:
             if options.skip_metadata:
@@ -216,7 +217,9 @@ def _control(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], st
     return {name: shown}, f" {name}: {_compact(shown)}"
 
 
-def _data(key: bytes | None, value: bytes | None, decoder: str | None) -> tuple[dict[str, Any], str]:
+def _data(
+    key: bytes | None, value: bytes | None, decoder: str | None
+) -> tuple[dict[str, Any], str]:
     if decoder == METADATA:
         shown = _metadata_record(value)
         return {"payload": shown}, f" payload: {_compact(shown)}"

@@ -70,7 +70,11 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     no_args_is_help=True,
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
     help="Show the version.",
 )
 def barnabas() -> None:

@@ -137,9 +137,7 @@ def produce_load(
     return progress
 
 
-def _collect(
-    waiting: deque[tuple[Batch, list[int], int]], progress: Progress, warmup: int
-) -> None:
+def _collect(waiting: deque[tuple[Batch, list[int], int]], progress: Progress, warmup: int) -> None:
     """Take in the batches that were acknowledged; a few records stand for each batch."""
     while waiting and waiting[0][0].done:
         batch, times, size = waiting.popleft()

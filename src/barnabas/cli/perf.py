@@ -71,8 +71,14 @@ def _result(progress: Any, **more: Any) -> dict[str, Any]:
 )
 @click.argument("topic")
 @click.option("-n", "--count", default=100_000, show_default=True, type=click.IntRange(min=1))
-@click.option("-s", "--size", default=100, show_default=True, type=click.IntRange(min=0),
-              help="Bytes of a record.")
+@click.option(
+    "-s",
+    "--size",
+    default=100,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Bytes of a record.",
+)
 @click.option("--rate", default=0.0, metavar="N", help="At most so many records a second.")
 @click.option("--acks", type=click.Choice(["all", "-1", "0", "1"]), help="Default: all.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]))
@@ -109,13 +115,19 @@ def produce(
 
 
 @perf.command(
-    epilog="\b\nExamples:\n  barnabas perf consume bench -n 1000000\n  barnabas perf consume bench -g perf"
+    epilog="\b\nExamples:\n  barnabas perf consume bench -n 1000000\n"
+    "  barnabas perf consume bench -g perf"
 )
 @click.argument("topics", nargs=-1, required=True)
 @click.option("-n", "--count", default=100_000, show_default=True, type=click.IntRange(min=1))
 @click.option("-g", "--group", help="Read as a member of this group.")
-@click.option("--timeout", default="10s", show_default=True, metavar="DURATION",
-              help="Give up when nothing came for so long.")
+@click.option(
+    "--timeout",
+    default="10s",
+    show_default=True,
+    metavar="DURATION",
+    help="Give up when nothing came for so long.",
+)
 @click.option("--no-decode", is_flag=True, help="Count batches without decoding their records.")
 @connection_options
 @format_option
@@ -158,14 +170,18 @@ def consume(
 @perf.command(epilog="\b\nExamples:\n  barnabas perf latency bench -n 5000")
 @click.argument("topic")
 @click.option("-n", "--count", default=1_000, show_default=True, type=click.IntRange(min=1))
-@click.option("-s", "--size", default=100, show_default=True, type=click.IntRange(min=0),
-              help="Bytes of a record.")
+@click.option(
+    "-s",
+    "--size",
+    default=100,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Bytes of a record.",
+)
 @click.option("--acks", default="1", show_default=True, type=click.Choice(["all", "-1", "0", "1"]))
 @connection_options
 @format_option
-def latency(
-    topic: str, count: int, size: int, acks: str, connect: Connect, out: Output
-) -> int:
+def latency(topic: str, count: int, size: int, acks: str, connect: Connect, out: Output) -> int:
     """Time from sending a record to TOPIC until it has been read back."""
     from barnabas.cli.measure import round_trips
 

@@ -36,13 +36,24 @@ Examples:
 @click.option("-K", "--key-separator", metavar="TEXT", help="What separates key and value.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="A header.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Default: by key.")
-@click.option("-i", "--input", "form", default="lines", show_default=True,
-              metavar="lines|json|TEMPLATE", help="Form of the input.")
+@click.option(
+    "-i",
+    "--input",
+    "form",
+    default="lines",
+    show_default=True,
+    metavar="lines|json|TEMPLATE",
+    help="Form of the input.",
+)
 @click.option("-D", "--delimiter", default="\\n", metavar="TEXT", help="What ends a line.")
 @click.option("--null", metavar="TEXT", help="A key or value with this text is null.")
 @click.option("--tombstone", is_flag=True, help="One record with --key and no value.")
-@click.option("-z", "--compression",
-              type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), help="Default: none.")
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    help="Default: none.",
+)
 @click.option("--acks", type=click.Choice(["all", "-1", "0", "1"]), help="Default: all.")
 @click.option("--timestamp", "timestamp_ms", type=int, metavar="MS", help="Of every record.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not report where records went.")
@@ -167,5 +178,7 @@ def _print_delivery(delivery: Delivery, out: Output) -> None:
 
         sys.stdout.write("---\n" + yaml_text.dump(where))
     else:
-        offset = "unknown offset (acks=0)" if where["offset"] is None else f"offset {where['offset']}"
+        offset = (
+            "unknown offset (acks=0)" if where["offset"] is None else f"offset {where['offset']}"
+        )
         print(f"{delivery.topic}-{delivery.partition} {offset}")

@@ -33,7 +33,7 @@ class Shown(NamedTuple):
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
     leader_epoch: int = -1
-    count: int = 0
+    number: int = 0
 
 
 Part = Callable[[Shown], bytes]
@@ -47,7 +47,7 @@ _NUMBERS: dict[str, Callable[[Shown], int]] = {
     "V": lambda r: -1 if r.value is None else len(r.value),
     "S": lambda r: -1 if r.value is None else len(r.value),
     "H": lambda r: len(r.headers),
-    "i": lambda r: r.count,
+    "i": lambda r: r.number,
 }
 _BYTES: dict[str, Callable[[Shown], bytes | None]] = {
     "k": lambda r: r.key,
@@ -176,7 +176,9 @@ def _bytes_part(
     }
     encode = encoders.get(modifier)
     if encode is None:
-        raise ValueError(f"%{letter}{{{modifier}}}: bytes take {{hex}}, {{base64}}, {{json}} or {{len}}")
+        raise ValueError(
+            f"%{letter}{{{modifier}}}: bytes take {{hex}}, {{base64}}, {{json}} or {{len}}"
+        )
 
     def encoded(record: Shown) -> bytes:
         data = get(record)

@@ -107,7 +107,9 @@ def compile_template(template: str) -> list[tuple[str, bytes]]:
             raise ValueError(f"%{piece[:1]} is not known here; use %k %v %p %T %t")
         end = unescape(piece[1:])
         if not end:
-            raise ValueError(f"text must follow %{piece[0]}, for example a \\n, to show where it ends")
+            raise ValueError(
+                f"text must follow %{piece[0]}, for example a \\n, to show where it ends"
+            )
         steps.append((piece[0], end))
     if not steps or template[0] != "%" or not any(f in "vs" for f, _ in steps):
         raise ValueError("an input template begins with a field and contains %v")

@@ -30,12 +30,22 @@ def random_uuid(out: Output) -> None:
     "  barnabas storage format -c server.properties -t $(barnabas storage random-uuid)\n"
     "  barnabas storage format -c server.properties -g --release-version 3.9",
 )
-@click.option("-c", "--config", "file", required=True, type=click.Path(exists=True, dir_okay=False),
-              help="The server.properties that names the directories.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="The server.properties that names the directories.",
+)
 @click.option("-t", "--cluster-id", help="Default: a new one.")
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Formatted directories are no failure.")
+@click.option(
+    "-g", "--ignore-formatted", is_flag=True, help="Formatted directories are no failure."
+)
 @click.option("-r", "--release-version", help="Start with the features of this release.")
-@click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="One feature.")
+@click.option(
+    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="One feature."
+)
 @format_option
 def format_(
     file: str,
@@ -75,8 +85,13 @@ def format_(
     "  barnabas storage info barnabas-data"
 )
 @click.argument("directories", nargs=-1, type=click.Path())
-@click.option("-c", "--config", "file", type=click.Path(exists=True, dir_okay=False),
-              help="The server.properties that names the directories.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The server.properties that names the directories.",
+)
 @format_option
 def info(directories: tuple[str, ...], file: str | None, out: Output) -> int:
     """Show to which cluster and node data directories belong."""
@@ -98,7 +113,10 @@ def info(directories: tuple[str, ...], file: str | None, out: Output) -> int:
         )
         out.line()
         out.show(
-            [{"directory": d, "directory_id": found.directory_ids.get(d)} for d in found.directories]
+            [
+                {"directory": d, "directory_id": found.directory_ids.get(d)}
+                for d in found.directories
+            ]
         )
         from barnabas.cli.main import complain
 

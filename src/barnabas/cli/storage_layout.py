@@ -119,7 +119,9 @@ def _levels(release: str | None, features: Sequence[str]) -> dict[str, int]:
                 raise ValueError(f"Can't parse feature=level string {text}: equals sign not found.")
             low, high = known.SUPPORTED_FEATURES.get(name.strip(), (1, 0))
             if not low <= int(level) <= high:
-                supported = ", ".join(f"{n} ({a}-{b})" for n, (a, b) in known.SUPPORTED_FEATURES.items())
+                supported = ", ".join(
+                    f"{n} ({a}-{b})" for n, (a, b) in known.SUPPORTED_FEATURES.items()
+                )
                 raise ValueError(f"Unsupported feature {text}. Supported: {supported}")
             levels[name.strip()] = int(level)
     except ValueError as error:

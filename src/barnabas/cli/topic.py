@@ -92,7 +92,9 @@ def report_outcomes(out: Output, outcomes: Sequence[Any], done: str) -> int:
 )
 @click.argument("names", nargs=-1, required=True)
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the broker's.")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's.")
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's."
+)
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting.")
 @click.option(
     "--replica-assignment", metavar="B:B,B:B", help="Brokers of each partition, the leader first."
@@ -153,7 +155,9 @@ def parse_assignment(text: str) -> dict[int, list[int]]:
     return found
 
 
-@topic.command(name="list", epilog="\b\nExamples:\n  barnabas topic list\n  barnabas topic list --format json")
+@topic.command(
+    name="list", epilog="\b\nExamples:\n  barnabas topic list\n  barnabas topic list --format json"
+)
 @click.option("--internal", is_flag=True, help="Show internal topics as well.")
 @click.option("-r", "--regex", metavar="REGEX", help="Only topics whose whole name matches.")
 @connection_options
@@ -181,7 +185,8 @@ def list_topics(internal: bool, regex: str | None, connect: Connect, out: Output
 
 
 @topic.command(
-    epilog="\b\nExamples:\n  barnabas topic describe orders\n  barnabas topic describe -r 'ord.*' --configs"
+    epilog="\b\nExamples:\n  barnabas topic describe orders\n"
+    "  barnabas topic describe -r 'ord.*' --configs"
 )
 @click.argument("names", nargs=-1, required=True)
 @click.option("-r", "--regex", is_flag=True, help="NAMES are regular expressions.")
@@ -230,7 +235,9 @@ def report_missing(answers: dict[Any, Any]) -> int:
     return exits.worst(codes)
 
 
-def _offsets_of(admin: Admin, topics: Sequence[TopicInfo]) -> dict[Any, tuple[int | None, int | None]]:
+def _offsets_of(
+    admin: Admin, topics: Sequence[TopicInfo]
+) -> dict[Any, tuple[int | None, int | None]]:
     from barnabas.client.administration.topics import EARLIEST, LATEST, OffsetAnswer
 
     led = [(t.name, i) for t in topics for i, p in t.partitions.items() if p.leader >= 0]
@@ -285,8 +292,12 @@ def _description(topic: TopicInfo, held: Any, settings: Any, all_settings: bool)
     "  barnabas topic alter orders -c retention.ms=3600000 -d cleanup.policy"
 )
 @click.argument("names", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new number of partitions.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set a setting.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(min=1), help="The new number of partitions."
+)
+@click.option(
+    "-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set a setting."
+)
 @click.option("-d", "--delete-config", "removed", multiple=True, metavar="KEY", help="Unset one.")
 @click.option("--replica-assignment", metavar="B:B,B:B", help="Brokers of all partitions.")
 @click.option("--dry-run", is_flag=True, help="Only ask whether the broker would do it.")
@@ -417,8 +428,8 @@ def offsets(
         }
         if at_ms is not None:
             answer = at.get((name, index))
-            known = isinstance(answer, OffsetAnswer) and answer.offset >= 0
-            row["at_offset"] = answer.offset if known else None
+            found = answer.offset if isinstance(answer, OffsetAnswer) else -1
+            row["at_offset"] = found if found >= 0 else None
         rows.append(row)
     out.table(rows)
     return report_missing(answers)

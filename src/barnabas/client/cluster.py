@@ -166,15 +166,16 @@ class Cluster:
                 names = None
             request = MetadataRequest(
                 topics=(
-                    [] if names is None and version == 0 else
-                    None if names is None else [MetadataRequestTopic(name=n) for n in names]
+                    []
+                    if names is None and version == 0
+                    else None
+                    if names is None
+                    else [MetadataRequestTopic(name=n) for n in names]
                 ),
                 allow_auto_topic_creation=allow_auto_create or version < 4,
             )
             response = opened.request(request, version=version, what="the cluster's metadata")
-            self.metadata.update(
-                response, time.monotonic() * 1000, all_topics=names is None
-            )
+            self.metadata.update(response, time.monotonic() * 1000, all_topics=names is None)
             self._adopt_bootstrap()
             wanted = self.metadata.topics if names is None else names
             return {n: self.metadata.topics[n] for n in wanted if n in self.metadata.topics}
@@ -219,7 +220,10 @@ class Cluster:
             return error.retriable
 
         return self.retry(
-            f"metadata of {', '.join(names)}", attempt, timeout_ms=timeout_ms, again=worth_another_try
+            f"metadata of {', '.join(names)}",
+            attempt,
+            timeout_ms=timeout_ms,
+            again=worth_another_try,
         )
 
     def leader(self, partition: TopicPartition) -> int:

@@ -210,7 +210,9 @@ class Connection:
                 if answer[0] is sent:
                     return answer[1]
 
-    def send(self, request: Any, version: int, context: Any = None, *, answered: bool = True) -> Pending:
+    def send(
+        self, request: Any, version: int, context: Any = None, *, answered: bool = True
+    ) -> Pending:
         """Write one request; `answered=False` is a Produce with acks=0."""
         key = ApiKey(type(request).API_KEY)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF

@@ -325,7 +325,7 @@ class Consumer:
             for answer in topic.partitions:
                 found = asked.get((name, answer.partition_index))
                 if found is not None:
-                    self._take(*found, answer)
+                    self._take(found[0], found[1], answer)
 
     def _take(self, state: PartitionState, seek_count: int, answer: Any) -> None:
         code = answer.error_code
@@ -363,15 +363,11 @@ class Consumer:
             p: (s.position, s.epoch) for p, s in self._fetcher.partitions.items() if s.position >= 0
         }
 
-    def commit(
-        self, offsets: Mapping[TopicPartition, int] | None = None
-    ) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit positions (of all assigned partitions by default) and wait for the answer."""
         if self.settings.group_id is None:
             raise OptionError("A commit needs group.id.")
-        wanted = (
-            self._positions() if offsets is None else {p: (o, -1) for p, o in offsets.items()}
-        )
+        wanted = self._positions() if offsets is None else {p: (o, -1) for p, o in offsets.items()}
         if self._membership is not None:
             self._membership.commit(wanted)
             return

@@ -220,7 +220,7 @@ _TOPIC_DETAILS = {
 def to_code(code: int) -> ErrorCode:
     """A code this client knows, or UNKNOWN_SERVER_ERROR for one from a newer broker."""
     try:
-        return ErrorCode(code)
+        return ErrorCode(code)  # type: ignore[call-arg]
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -231,7 +231,9 @@ def broker_error(
     """The exception for an error code a broker answered."""
     known = to_code(code)
     if known == ErrorCode.UNKNOWN_SERVER_ERROR and code != known:
-        detail = detail or f"The broker answered error code {code}, which this client does not know."
+        detail = (
+            detail or f"The broker answered error code {code}, which this client does not know."
+        )
     if detail is None and subject is not None and subject.startswith("topic "):
         detail = _TOPIC_DETAILS.get(known.name)
     return _CLASSES.get(known.name, BrokerError)(known, detail, subject=subject)

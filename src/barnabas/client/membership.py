@@ -188,9 +188,7 @@ class Membership:
         self._send(request, self._on_synced)
 
     def _divide(self, members: list[Any]) -> dict[str, dict[str, list[int]]]:
-        wanted = {
-            m.member_id: list(decode_subscription(bytes(m.metadata)).topics) for m in members
-        }
+        wanted = {m.member_id: list(decode_subscription(bytes(m.metadata)).topics) for m in members}
         names = sorted({topic for topics in wanted.values() for topic in topics})
         found = self.cluster.refresh(names) if names else {}
         counts = {name: len(info.partitions) for name, info in found.items()}

@@ -90,9 +90,10 @@ class Producer:
         """Queue one record. Text is sent as UTF-8; None is a null key or a tombstone."""
         if self._closed:
             raise ClosedError("The producer is closed.")
-        if key.__class__ is str or value.__class__ is str:
-            key = key.encode() if isinstance(key, str) else key
-            value = value.encode() if isinstance(value, str) else value
+        if isinstance(key, str):
+            key = key.encode()
+        if isinstance(value, str):
+            value = value.encode()
         size = (
             RECORD_OVERHEAD
             + (0 if key is None else len(key))

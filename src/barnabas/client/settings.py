@@ -154,9 +154,7 @@ def parse_addresses(text: str) -> list[tuple[str, int]]:
             )
         found.append((host, int(port_text)))
     if not found:
-        raise OptionError(
-            "bootstrap.servers is empty.", next_step="Give at least one HOST:PORT."
-        )
+        raise OptionError("bootstrap.servers is empty.", next_step="Give at least one HOST:PORT.")
     return found
 
 

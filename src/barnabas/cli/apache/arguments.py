@@ -20,7 +20,9 @@ class Arguments(argparse.ArgumentParser):
     def __init__(self, script: str, description: str) -> None:
         super().__init__(prog=script, description=description, allow_abbrev=True)
         self.add_argument(
-            "--version", action="version", version=f"{KAFKA_VERSION} (Barnabas)",
+            "--version",
+            action="version",
+            version=f"{KAFKA_VERSION} (Barnabas)",
             help="Display Kafka version.",
         )
 

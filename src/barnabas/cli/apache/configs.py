@@ -31,8 +31,12 @@ SHORT = {
     "user": "users",
     "ip": "ips",
 }
-DEFAULTS = {"broker_defaults": "brokers", "client_defaults": "clients", "user_defaults": "users",
-            "ip_defaults": "ips"}
+DEFAULTS = {
+    "broker_defaults": "brokers",
+    "client_defaults": "clients",
+    "user_defaults": "users",
+    "ip_defaults": "ips",
+}
 
 
 def parser() -> arguments.Arguments:
@@ -66,7 +70,9 @@ def command(args: Sequence[str]) -> int:
         rules.error("Command must include exactly one action: --describe, --alter")
     bootstrap = given.bootstrap_server or given.bootstrap_controller
     if not bootstrap:
-        rules.error("One of the required --bootstrap-server or --bootstrap-controller must be given")
+        rules.error(
+            "One of the required --bootstrap-server or --bootstrap-controller must be given"
+        )
     kind, name = _entity(given, rules)
     if kind in OTHERS:
         raise CommandError(f"Settings of {kind} are not supported by this version of Barnabas.")
@@ -151,8 +157,10 @@ def _alter(admin: Admin, kind: str, name: str | None, given: argparse.Namespace)
         added.update(read_config_file(given.add_config_file))
     removed = [k.strip() for k in (given.delete_config or "").split(",") if k.strip()]
     if not added and not removed:
-        raise CommandError("At least one of --add-config, --add-config-file, or --delete-config "
-                           "must be specified with --alter")
+        raise CommandError(
+            "At least one of --add-config, --add-config-file, or --delete-config "
+            "must be specified with --alter"
+        )
     changes = [ConfigChange(k, v) for k, v in added.items()]
     changes += [ConfigChange(k, None, DELETE) for k in removed]
     place = (KINDS[kind], name or "")
@@ -181,8 +189,9 @@ def parse_added(text: str) -> dict[str, str]:
             continue
         name, separator, value = pair.partition("=")
         if not separator:
-            raise CommandError("Invalid entity config: all configs to be added must be in the format "
-                               '"key=val".')
+            raise CommandError(
+                'Invalid entity config: all configs to be added must be in the format "key=val".'
+            )
         value = value.strip()
         if value.startswith("[") and value.endswith("]"):
             value = value[1:-1]

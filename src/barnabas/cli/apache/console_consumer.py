@@ -79,7 +79,9 @@ def _formatter(given: argparse.Namespace) -> Callable[[Any], bytes]:
     settings.update(arguments.properties([*given.property, *given.formatter_property]))
     name = (given.formatter or FORMATTERS[0]).rsplit(".", 1)[-1]
     if name not in FORMATTERS:
-        raise CommandError(f"The formatter {given.formatter} is not available; use {FORMATTERS[0]}.")
+        raise CommandError(
+            f"The formatter {given.formatter} is not available; use {FORMATTERS[0]}."
+        )
     if name == "NoOpMessageFormatter":
         return lambda _record: b""
     return default_formatter(settings)
@@ -104,10 +106,13 @@ def default_formatter(settings: dict[str, str]) -> Callable[[Any], bytes]:
         fields.append(lambda r: f"Epoch:{r.leader_epoch}".encode())
     if on("print.headers"):
         fields.append(
-            lambda r: headers_separator.join(
-                key.encode() + b":" + (null if value is None else value) for key, value in r.headers
+            lambda r: (
+                headers_separator.join(
+                    key.encode() + b":" + (null if value is None else value)
+                    for key, value in r.headers
+                )
+                or b"NO_HEADERS"
             )
-            or b"NO_HEADERS"
         )
     if on("print.key"):
         fields.append(lambda r: null if r.key is None else r.key)
@@ -175,8 +180,10 @@ def _seek(consumer: Consumer, given: argparse.Namespace, rules: arguments.Argume
     elif text.isdigit():
         consumer.seek(place, int(text))
     else:
-        rules.error(f"The provided offset value '{given.offset}' is incorrect. Valid values are "
-                    "'earliest', 'latest', or a non-negative long.")
+        rules.error(
+            f"The provided offset value '{given.offset}' is incorrect. Valid values are "
+            "'earliest', 'latest', or a non-negative long."
+        )
 
 
 def _loop(consumer: Consumer, given: argparse.Namespace, show: Callable[[Any], bytes]) -> int:

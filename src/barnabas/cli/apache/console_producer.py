@@ -176,7 +176,9 @@ def _headers(
             headers.append((pair.decode(), None))
         else:
             shown = pair.decode("utf-8", "replace")
-            raise CommandError(f"No header key separator found in pair '{shown}' on line number {number}")
+            raise CommandError(
+                f"No header key separator found in pair '{shown}' on line number {number}"
+            )
     return headers
 
 

@@ -74,7 +74,9 @@ def command(args: Sequence[str]) -> int:
     if not given.bootstrap_server:
         rules.error('Missing required argument "[bootstrap-server]"')
     if not given.list and not given.group and not given.all_groups:
-        rules.error(f"Option [{chosen[0].replace('_', '-')}] takes one of these options: [all-groups], [group]")
+        rules.error(
+            f"Option [{chosen[0].replace('_', '-')}] takes one of these options: [all-groups], [group]"
+        )
     options = arguments.client_options(given.bootstrap_server, given.command_config)
     options.setdefault("default.api.timeout.ms", given.timeout)
     with Admin(options) as admin:
@@ -85,7 +87,9 @@ def command(args: Sequence[str]) -> int:
 
             if code_for(error) is None or isinstance(error, CommandError):
                 raise
-            print(f"\nError: Executing consumer group command failed due to {arguments.plain(error)}")
+            print(
+                f"\nError: Executing consumer group command failed due to {arguments.plain(error)}"
+            )
             return 1
 
 
@@ -119,7 +123,8 @@ def _list(admin: Admin, given: argparse.Namespace) -> None:
     states = [_state(s) for s in (given.state or "").split(",") if s.strip()]
     types = [t.strip().capitalize() for t in (given.type or "").split(",") if t.strip()]
     found = [
-        g for g in admin.list_groups(states=states, types=types)
+        g
+        for g in admin.list_groups(states=states, types=types)
         if g.protocol_type in ("", "consumer")
     ]
     if not with_state and not with_type:
@@ -139,8 +144,15 @@ def _list(admin: Admin, given: argparse.Namespace) -> None:
 
 
 def _state(text: str) -> str:
-    names = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning",
-             "Reconciling")
+    names = (
+        "PreparingRebalance",
+        "CompletingRebalance",
+        "Stable",
+        "Dead",
+        "Empty",
+        "Assigning",
+        "Reconciling",
+    )
     plain = text.strip().lower().replace("_", "")
     for name in names:
         if name.lower() == plain:
@@ -152,15 +164,15 @@ def _describe(admin: Admin, groups: Sequence[str], given: argparse.Namespace) ->
     from barnabas.cli.group import describe_existing
 
     if sum([given.members, given.offsets, given.state is not None]) > 1:
-        raise CommandError("Option [describe] takes at most one of these options: [members], "
-                           "[offsets], [state]")
+        raise CommandError(
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+        )
     code = 0
     for name, answer in describe_existing(admin, groups).items():
         if isinstance(answer, Exception):
-            print(
-                "\nError: Executing consumer group command failed due to "
-                f"{arguments.plain(answer) if 'GROUP_ID' not in str(answer) else f'Group {name} not found.'}"
-            )
+            missing = "GROUP_ID_NOT_FOUND" in str(answer)
+            reason = f"Group {name} not found." if missing else arguments.plain(answer)
+            print(f"\nError: Executing consumer group command failed due to {reason}")
             code = 1
             continue
         if not answer.members:
@@ -181,7 +193,11 @@ def _print_offsets(admin: Admin, group: GroupDescription, verbose: bool) -> None
     from barnabas.cli.group import lag_rows
 
     rows = lag_rows(admin, group)
-    epochs = {p: c.leader_epoch for p, c in admin.group_offsets(group.group_id).items()} if verbose else {}
+    epochs = (
+        {p: c.leader_epoch for p, c in admin.group_offsets(group.group_id).items()}
+        if verbose
+        else {}
+    )
     table = [
         [
             group.group_id,
@@ -197,51 +213,96 @@ def _print_offsets(admin: Admin, group: GroupDescription, verbose: bool) -> None
         ]
         for row in rows
     ]
-    heads = ["GROUP", "TOPIC", "PARTITION", *(["LEADER-EPOCH"] if verbose else []),
-             "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"]
+    heads = [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        *(["LEADER-EPOCH"] if verbose else []),
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    ]
     widths = [15, 15, 10, *([15] if verbose else []), 15, 15, 15, 15, 15, 0]
     print_table(heads, widths, table, trailing=False)
 
 
 def _print_members(group: GroupDescription, verbose: bool) -> None:
     static = any(m.instance_id for m in group.members)
-    heads = ["GROUP", "CONSUMER-ID", *(["GROUP-INSTANCE-ID"] if static else []), "HOST",
-             "CLIENT-ID", "#PARTITIONS"]
+    heads = [
+        "GROUP",
+        "CONSUMER-ID",
+        *(["GROUP-INSTANCE-ID"] if static else []),
+        "HOST",
+        "CLIENT-ID",
+        "#PARTITIONS",
+    ]
     widths = [15, 15, *([17] if static else []), 15, 15, 15]
     if verbose:
         heads += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
         widths += [15, 20, 15, 20]
     table = []
     for member in group.members:
-        row = [group.group_id, member.member_id, *([member.instance_id] if static else []),
-               member.host, member.client_id, sum(len(p) for p in member.assignment.values())]
+        row = [
+            group.group_id,
+            member.member_id,
+            *([member.instance_id] if static else []),
+            member.host,
+            member.client_id,
+            sum(len(p) for p in member.assignment.values()),
+        ]
         if verbose:
-            row += [member.epoch, _assignment(member.assignment), None,
-                    _assignment(member.target_assignment or {})]
+            row += [
+                member.epoch,
+                _assignment(member.assignment),
+                None,
+                _assignment(member.target_assignment or {}),
+            ]
         table.append(row)
     print_table(heads, widths, table)
 
 
 def _assignment(assignment: Mapping[str, Sequence[int]]) -> str | None:
-    return ", ".join(
-        f"{topic}({','.join(map(str, sorted(indexes)))})"
-        for topic, indexes in sorted(assignment.items())
-    ) or None
+    return (
+        ", ".join(
+            f"{topic}({','.join(map(str, sorted(indexes)))})"
+            for topic, indexes in sorted(assignment.items())
+        )
+        or None
+    )
 
 
 def _print_state(admin: Admin, group: GroupDescription, verbose: bool) -> None:
     place = admin.cluster.metadata.brokers.get(group.coordinator_id)
     coordinator = f"{place}  ({group.coordinator_id})"
-    heads = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE",
-             *(["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"] if verbose else []), "#MEMBERS"]
+    heads = [
+        "GROUP",
+        "COORDINATOR (ID)",
+        "ASSIGNMENT-STRATEGY",
+        "STATE",
+        *(["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"] if verbose else []),
+        "#MEMBERS",
+    ]
     widths = [15, 25, 20, 20, *([15, 25] if verbose else []), 0]
-    row = [group.group_id, coordinator, group.assignor or None, group.state,
-           *([group.epoch, group.target_epoch] if verbose else []), len(group.members)]
+    row = [
+        group.group_id,
+        coordinator,
+        group.assignor or None,
+        group.state,
+        *([group.epoch, group.target_epoch] if verbose else []),
+        len(group.members),
+    ]
     print_table(heads, widths, [row], trailing=False)
 
 
 def print_table(
-    heads: Sequence[str], widths: Sequence[int], rows: Sequence[Sequence[Any]], *, trailing: bool = True
+    heads: Sequence[str],
+    widths: Sequence[int],
+    rows: Sequence[Sequence[Any]],
+    *,
+    trailing: bool = True,
 ) -> None:
     """Columns of at least these widths, one blank apart, after an empty line."""
     texts = [["-" if v is None else str(v) for v in row] for row in rows]
@@ -260,8 +321,10 @@ def _reset(
 ) -> int:
     chosen = [t for t in TARGETS if getattr(given, t) not in (False, None)]
     if len(chosen) != 1:
-        rules.error("Option [reset-offsets] takes exactly one of these options: "
-                    + ", ".join(f"[{t.replace('_', '-')}]" for t in TARGETS))
+        rules.error(
+            "Option [reset-offsets] takes exactly one of these options: "
+            + ", ".join(f"[{t.replace('_', '-')}]" for t in TARGETS)
+        )
     if given.dry_run and given.execute:
         rules.error("Option [reset-offsets] only accepts one of [execute], [dry-run]")
     if not given.execute and not given.dry_run:
@@ -293,8 +356,9 @@ def _reset(
             print(f"{front}{topic},{partition},{offset}")
     else:
         rows = [[g, topic, partition, offset] for g, (topic, partition), offset in results]
-        print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], [15, 15, 10, 0], rows,
-                    trailing=False)
+        print_table(
+            ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], [15, 15, 10, 0], rows, trailing=False
+        )
     return code
 
 
@@ -370,7 +434,9 @@ def _from_file(path: str, group: str) -> dict[TopicPartition, int]:
                 topic, partition, offset = fields
                 wanted[(topic, int(partition))] = int(offset)
             except ValueError:
-                raise CommandError(f"{path}, line {number}: expected topic,partition,offset") from None
+                raise CommandError(
+                    f"{path}, line {number}: expected topic,partition,offset"
+                ) from None
     return wanted
 
 

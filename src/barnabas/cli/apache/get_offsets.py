@@ -88,8 +88,8 @@ def _filter(
         ids = {int(p) for p in partitions.split(",")} if partitions else None
     except ValueError:
         raise CommandError(f"--partitions expects ids, not {partitions}") from None
-    return lambda name, index: (pattern is None or bool(pattern.fullmatch(name))) and (
-        ids is None or index in ids
+    return lambda name, index: (
+        (pattern is None or bool(pattern.fullmatch(name))) and (ids is None or index in ids)
     )
 
 

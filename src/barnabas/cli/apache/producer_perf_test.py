@@ -40,7 +40,9 @@ def command(args: Sequence[str]) -> int:
     given = rules.parse_args(args)
     forms = (given.record_size is not None, given.payload_file is not None, given.payload_monotonic)
     if sum(forms) != 1:
-        rules.error("one of the arguments --record-size --payload-file --payload-monotonic is required")
+        rules.error(
+            "one of the arguments --record-size --payload-file --payload-monotonic is required"
+        )
     if given.transactional_id or given.transaction_duration_ms:
         raise CommandError("Transactions are not supported by this version of Barnabas.")
     pairs = [*given.producer_props, *given.command_property]
@@ -66,7 +68,12 @@ def command(args: Sequence[str]) -> int:
             )
 
     progress = measure.produce_load(
-        options, given.topic, given.num_records, _payloads(given), max(given.throughput, 0.0), report,
+        options,
+        given.topic,
+        given.num_records,
+        _payloads(given),
+        max(given.throughput, 0.0),
+        report,
         warmup=given.warmup_records,
     )
     total = progress.total
@@ -96,9 +103,7 @@ def _payloads(given: Any) -> Iterator[bytes]:
     if given.record_size < 0:
         raise CommandError("--record-size should not be negative")
     letters = random.Random(0)
-    sample = [
-        bytes(letters.choices(range(65, 91), k=given.record_size)) for _ in range(16)
-    ]
+    sample = [bytes(letters.choices(range(65, 91), k=given.record_size)) for _ in range(16)]
     return itertools.cycle(sample)
 
 

@@ -12,7 +12,9 @@ from barnabas.cli.exits import CommandError
 
 def parser() -> argparse.ArgumentParser:
     found = arguments.Arguments("kafka-storage.sh", "The Kafka storage tool.")
-    commands = found.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
+    commands = found.add_subparsers(
+        dest="command", required=True, parser_class=argparse.ArgumentParser
+    )
     info = commands.add_parser("info", help="Get information about the Kafka log directories")
     info.add_argument("--config", "-c", required=True)
     form = commands.add_parser("format", help="Format the Kafka log directories")
@@ -63,7 +65,9 @@ def command(args: Sequence[str]) -> int:
         print("All of the log directories are already formatted.")
     for directory in done.formatted:
         kind = "metadata" if directory == done.metadata_directory else "data"
-        print(f"Formatting {kind} directory {directory} with metadata.version {done.metadata_version}.")
+        print(
+            f"Formatting {kind} directory {directory} with metadata.version {done.metadata_version}."
+        )
     return 0
 
 

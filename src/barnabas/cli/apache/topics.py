@@ -73,13 +73,15 @@ def _check(rules: arguments.Arguments, given: argparse.Namespace) -> None:
             "--delete"
         )
     if (given.create or given.alter or given.delete) and not given.topic:
-        rules.error("Missing required argument \"[topic]\"")
-    if given.replica_assignment and (given.create and (given.partitions or given.replication_factor)):
+        rules.error('Missing required argument "[topic]"')
+    if given.replica_assignment and (
+        given.create and (given.partitions or given.replication_factor)
+    ):
         rules.error('Option "[replica-assignment]" can\'t be used with option "[partitions]"')
     if (given.config or given.delete_config) and given.alter:
-        rules.error("Option \"[config]\" can't be used with option \"[alter]\"; see kafka-configs.sh")
+        rules.error('Option "[config]" can\'t be used with option "[alter]"; see kafka-configs.sh')
     if given.alter and not given.partitions:
-        rules.error("Missing required argument \"[partitions]\"")
+        rules.error('Missing required argument "[partitions]"')
 
 
 def _warn_about_name(name: str) -> None:

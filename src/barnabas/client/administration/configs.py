@@ -219,8 +219,6 @@ def _refusal(answer: Any) -> BrokerError:
 
 def _outcomes(response: Any) -> dict[Resource, BrokerError | None]:
     return {
-        (a.resource_type, a.resource_name): None
-        if a.error_code == ErrorCode.NONE
-        else _refusal(a)
+        (a.resource_type, a.resource_name): None if a.error_code == ErrorCode.NONE else _refusal(a)
         for a in response.responses
     }

@@ -113,7 +113,9 @@ class NodeAdmin(AdminBase):
             timeout_ms=self.timeout_ms,
             validate_only=validate_only,
             feature_updates=[
-                api.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type)
+                api.FeatureUpdateKey(
+                    feature=name, max_version_level=level, upgrade_type=upgrade_type
+                )
                 for name, level in levels.items()
             ],
         )

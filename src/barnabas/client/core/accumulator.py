@@ -230,9 +230,7 @@ class Accumulator:
 
     def all_batches(self) -> list[Batch]:
         return [
-            batch
-            for queue in self.queues.values()
-            for batch in (*queue.in_flight, *queue.batches)
+            batch for queue in self.queues.values() for batch in (*queue.in_flight, *queue.batches)
         ]
 
 

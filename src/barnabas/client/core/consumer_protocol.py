@@ -11,10 +11,14 @@ from collections.abc import Iterable, Mapping
 from barnabas.wire import codec
 from barnabas.wire.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
+)
+from barnabas.wire.messages.consumer_protocol_assignment import (
     TopicPartition as AssignedTopic,
 )
 from barnabas.wire.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
+)
+from barnabas.wire.messages.consumer_protocol_subscription import (
     TopicPartition as OwnedTopic,
 )
 
