@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -211,10 +211,16 @@ def _consume_ranges(
         return _read(consumer, ranges, Printing(show, count), idle_ms)
 
 
+class Settled(NamedTuple):
+    first: int
+    stop: int | None
+    end: int
+
+
 def settle(
     consumer: Consumer, wanted: Range, places: list[tuple[str, int]]
-) -> dict[tuple[str, int], tuple[int, int | None]]:
-    """First offset and stop of each partition."""
+) -> dict[tuple[str, int], Settled]:
+    """First offset, stop and present end of each partition."""
     from barnabas.cli import offsets
     from barnabas.client.administration.topics import EARLIEST, LATEST
 
@@ -232,26 +238,30 @@ def settle(
             return None if found < 0 else found
 
         held = offsets.Held(start[place].offset, end[place].offset)
-        ranges[place] = offsets.resolve(wanted, held, at_time)
+        first, stop = offsets.resolve(wanted, held, at_time)
+        ranges[place] = Settled(first, stop, held.end)
     return ranges
 
 
 def _read(
     consumer: Consumer,
-    ranges: dict[tuple[str, int], tuple[int, int | None]],
+    ranges: dict[tuple[str, int], Settled],
     printing: Printing,
     idle_ms: int | None,
 ) -> int:
-    stops = {place: stop for place, (_first, stop) in ranges.items() if stop is not None}
-    active = [place for place, (first, stop) in ranges.items() if stop is None or first < stop]
+    stops = {place: r.stop for place, r in ranges.items() if r.stop is not None}
+    active = [place for place, r in ranges.items() if r.stop is None or r.first < r.stop]
     consumer.assign(active)
     for place in active:
-        consumer.seek(place, ranges[place][0])
+        consumer.seek(place, min(ranges[place].first, ranges[place].end))
+    firsts = {place: r.first for place, r in ranges.items() if r.first > r.end}
     last = time.monotonic()
     while active and not printing.enough:
         records: list[Any] = consumer.poll(_wait_ms(idle_ms, last))
         if stops:
             records = [r for r in records if r[2] < stops.get((r[0], r[1]), r[2] + 1)]
+        if firsts:
+            records = [r for r in records if r[2] >= firsts.get((r[0], r[1]), 0)]
         if records:
             printing.write(records)
             last = time.monotonic()

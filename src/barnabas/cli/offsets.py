@@ -10,7 +10,8 @@
     @T1:T2                   from T1 up to T2; T2 may be `end` or a duration after T1
     @:T2                     from the start up to T2
 
-Moments are those of `barnabas.cli.moments`, so `@-1h:end` is the last hour. A colon inside a
+A range is about what is there: a stop beyond the last record means the last record, except after
+`end`, where `end:+3` waits for three more. Moments are those of `barnabas.cli.moments`, so `@-1h:end` is the last hour. A colon inside a
 date-time does not separate. `resolve` needs the offsets the partitions have; this file does no I/O.
 """
 
@@ -145,6 +146,8 @@ def resolve(
     first = _resolve(wanted.start, held, at_time, held.start)
     stop = None if wanted.stop is None else _resolve(wanted.stop, held, at_time, first)
     if stop is not None:
+        if wanted.start.kind != END:
+            stop = min(stop, held.end)
         stop = max(stop, first)
     return first, stop
 
