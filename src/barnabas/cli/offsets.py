@@ -11,8 +11,9 @@
     @:T2                     from the start up to T2
 
 A range is about what is there: a stop beyond the last record means the last record, except after
-`end`, where `end:+3` waits for three more. Moments are those of `barnabas.cli.moments`, so `@-1h:end` is the last hour. A colon inside a
-date-time does not separate. `resolve` needs the offsets the partitions have; this file does no I/O.
+`end`, where `end:+3` waits for three more. Moments are those of `barnabas.cli.moments`, so `@-1h:end`
+is the last hour. A colon inside a date-time does not separate. `resolve` needs the offsets the
+partitions have; this file does no I/O.
 """
 
 from __future__ import annotations
