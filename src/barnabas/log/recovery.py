@@ -253,6 +253,7 @@ class Loader:
             now_ms=self._now_ms,
         )
         self._snapshots.remove_above(start)
+        self._epochs.truncate_from_end(start)
         for slot in range(first, len(segments)):
             segment = segments[slot]
             if slot > first:
