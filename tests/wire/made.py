@@ -31,7 +31,9 @@ _TEXT = st.one_of(
     st.text(max_size=6),
     st.sampled_from(["", "x" * 126, "x" * 127, "x" * 128, "é" * 200]),
 )
-_BYTES = st.one_of(st.binary(max_size=6), st.sampled_from([b"", bytes(126), bytes(127), bytes(300)]))
+_BYTES = st.one_of(
+    st.binary(max_size=6), st.sampled_from([b"", bytes(126), bytes(127), bytes(300)])
+)
 _UUID = st.binary(min_size=16, max_size=16)
 _MOST_ELEMENTS = 2
 

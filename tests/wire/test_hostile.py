@@ -73,11 +73,10 @@ def test_a_changed_byte_is_refused_or_read(cls: type[Message], data: Any) -> Non
 def _refused_or_read(cls: type[Message], version: int, data: bytes) -> None:
     try:
         message, position = codec.reader(cls, version)(data, 0, len(data))
-    except DecodeError as error:
-        assert str(error)
-    else:
-        assert position <= len(data)
-        assert isinstance(message, cls)
+    except DecodeError:
+        return
+    assert position <= len(data)
+    assert isinstance(message, cls)
 
 
 BAD = [

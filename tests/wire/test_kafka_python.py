@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-untyped"
 """Against kafka-python, which interprets Kafka's schemas when it encodes and decodes.
 
 It knows only the APIs of a client, but it is a second opinion that shares no code with the first. It
@@ -10,10 +11,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-import kafka.protocol.admin  # noqa: F401
-import kafka.protocol.consumer  # noqa: F401
-import kafka.protocol.metadata  # noqa: F401
-import kafka.protocol.producer  # noqa: F401
+import kafka.protocol.admin
+import kafka.protocol.consumer
+import kafka.protocol.metadata
+import kafka.protocol.producer
 import kafka.protocol.sasl  # noqa: F401
 import pytest
 from hypothesis import HealthCheck, given, settings

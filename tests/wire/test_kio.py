@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from kio.index import load_entity_schema
 from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
 
 from barnabas.wire import codec
 from barnabas.wire.fields import Field
