@@ -31,6 +31,7 @@ from barnabas.metadata.features import (
 from barnabas.raft.errors import StorageError
 from barnabas.raft.meta_properties import (
     MetaProperties,
+    meta_properties_path,
     read_meta_properties,
     write_meta_properties,
 )
@@ -149,12 +150,15 @@ def format_storage(
     for path in done:
         meta = present[path]
         assert meta is not None
-        if meta.cluster_id != cluster_id:
-            raise StorageError(
-                f"{path} belongs to the cluster {meta.cluster_id}, not to {cluster_id}"
-            )
-        if meta.node_id != config.node_id:
-            raise StorageError(f"{path} belongs to node {meta.node_id}, not to {config.node_id}")
+        for name, here, given in (
+            ("cluster.id", meta.cluster_id, cluster_id),
+            ("node.id", meta.node_id, config.node_id),
+        ):
+            if here != given:
+                raise StorageError(
+                    f"Invalid {name} in: {meta_properties_path(path)}. Expected {given}, but read "
+                    f"{here}"
+                )
     fresh = [path for path in paths if path not in done]
     for path in fresh:
         _format_directory(disk, config, path, cluster_id, levels, dynamic, randomness, now_ms)
