@@ -64,7 +64,7 @@ def test_aligned() -> None:
 
 def test_table_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     Output("text").table([{"name": "a", "is_it": True, "list": [1, 2], "none": None}])
-    assert capsys.readouterr().out == "NAME  IS IT  LIST  NONE\na       yes  1,2      -\n"
+    assert capsys.readouterr().out == "NAME  IS IT  LIST  NONE\na     yes    1,2   -\n"
 
 
 @pytest.mark.parametrize(

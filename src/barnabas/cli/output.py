@@ -71,6 +71,7 @@ class Output:
         cells = [[cell(row.get(name)) for name in names] for row in rows]
         numeric = [
             all(isinstance(row.get(n), (int, float)) or row.get(n) is None for row in rows)
+            and any(is_number(row.get(n)) for row in rows)
             for n in names
         ]
         headings = [name.replace("_", " ").upper() for name in names]
@@ -111,6 +112,10 @@ def aligned(rows: Iterable[Sequence[str]], right: Sequence[bool]) -> list[str]:
     ]
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def cell(value: Any) -> str:
     """How a value looks in a table."""
     if value is None:
@@ -135,7 +140,12 @@ def _rich_table(
     from rich.text import Text
 
     table = Table(
-        box=SIMPLE_HEAD, header_style="bold cyan", title=title, title_justify="left", pad_edge=False
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        header_style="bold cyan",
+        title=title,
+        title_justify="left",
+        pad_edge=False,
     )
     for heading, is_number in zip(headings, numeric, strict=True):
         table.add_column(heading, justify="right" if is_number else "left", overflow="fold")

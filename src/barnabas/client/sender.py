@@ -195,6 +195,11 @@ class Sender:
         except ClientError:
             self._stale.update(queue.batches[0].partition[0] for queue in queues)
             raise
+        flights = self._in_flight.get(node_id)
+        if flights and flights[0][0] is not connection:
+            # What was sent on the connection that broke must be queued again before anything else.
+            self._lost(node_id, RequestTimeout("the answer to PRODUCE", 0))
+            return []
         batches: list[Batch] = []
         fresh: list[Batch] = []
         size = 0
@@ -215,8 +220,7 @@ class Sender:
                     left.append(queue)
         for batch in fresh:
             self._seal(batch)
-        self._write(connection, node_id, batches)
-        return left
+        return left if self._write(connection, node_id, batches) else []
 
     def _number(self, batch: Batch, queue: PartitionQueue) -> None:
         if self.producer_id[0] < 0 or batch.base_sequence >= 0:
@@ -249,7 +253,8 @@ class Sender:
             record_count=batch.record_count,
         )
 
-    def _write(self, connection: Connection, node_id: int, batches: list[Batch]) -> None:
+    def _write(self, connection: Connection, node_id: int, batches: list[Batch]) -> bool:
+        """False when the connection broke; the batches are queued again then."""
         from barnabas.wire.messages import produce as api
 
         topics: dict[str, list[Any]] = {}
@@ -272,14 +277,15 @@ class Sender:
             connection.send(request, version, batches, answered=self.acks != 0)
         except ClientError as error:
             self._retry(batches, error)
-            return
+            return False
         if self.acks == 0:
             with self.changed:
                 for batch in batches:
                     self._complete(batch)
-            return
+            return True
         flight = (connection, time.monotonic(), batches)
         self._in_flight.setdefault(node_id, []).append(flight)
+        return True
 
     # -- answers
 

@@ -159,7 +159,7 @@ class Accumulator:
         batch.builder.append(timestamp_ms, key, value, headers)
         batch.record_count = index + 1
         before = batch.size
-        batch.size = BATCH_OVERHEAD + batch.builder.size_in_bytes
+        batch.size = batch.builder.size_in_bytes
         if index == 0:
             before = 0
         self.buffered_bytes += batch.size - before
