@@ -26,7 +26,7 @@ from barnabas.config.topic import LogConfig
 from barnabas.log import file_names
 from barnabas.log.append_rules import rules_for
 from barnabas.log.disk import FileRange
-from barnabas.log.producer_state import BatchMetadata, Change
+from barnabas.log.producer_state import BatchMetadata, Change, ProducerState
 from barnabas.log.producer_update import prepare_batch
 from barnabas.log.recovery import LoadedLog, Loader, load_producers
 from barnabas.log.retention import breached_segments
@@ -93,12 +93,16 @@ class Log:
         "_directory_unsynced",
         "_disk",
         "_doomed",
+        "_flush_messages",
         "_has_aborted",
+        "_index_bytes",
+        "_interval_bytes",
         "_older",
         "_open_segments",
         "_raft_rules",
         "_randomness",
         "_recent",
+        "_segment_bytes",
         "_segment_ms",
         "_segments",
         "cleaning",
@@ -220,6 +224,10 @@ class Log:
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
+        self._segment_bytes = config.segment_size
+        self._index_bytes = config.segment_index_bytes
+        self._interval_bytes = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
         # A record is not compacted while it is in the active segment, so that one must end in time.
         self._segment_ms = config.segment_ms
         if config.compact:
@@ -257,22 +265,23 @@ class Log:
         first_offset = self.log_end_offset
         next_offset = assign_offsets(validated, first_offset, leader_epoch)
         change: Change | None = None
+        continued: ProducerState | None = None
         headers = validated.headers
-        if headers[0].producer_id >= 0 or len(headers) > 1:
-            if origin is AppendOrigin.CLIENT:
-                duplicate = self._find_duplicate(validated)
-                if duplicate is not None:
-                    return AppendInfo(
-                        duplicate.first_offset,
-                        duplicate.last_offset,
-                        duplicate.timestamp,
-                        self.log_start_offset,
-                        True,
-                    )
-            change = self._prepare_producers(validated, origin is AppendOrigin.CLIENT, True)
-        if leader_epoch != self.epochs.latest:
+        header = headers[0]
+        if header.producer_id >= 0 or len(headers) > 1:
+            if origin is AppendOrigin.CLIENT and len(headers) == 1:
+                continued = self.producers.continued_by(header)
+            if continued is None:
+                if origin is AppendOrigin.CLIENT:
+                    duplicate = self._find_duplicate(validated)
+                    if duplicate is not None:
+                        return self._repeated(duplicate)
+                change = self._prepare_producers(validated, origin is AppendOrigin.CLIENT, True)
+        if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         self._append(validated, next_offset, now_ms, change)
+        if continued is not None:
+            continued.add(header)
         return AppendInfo(
             first_offset, next_offset - 1, validated.log_append_time_ms, self.log_start_offset
         )
@@ -298,6 +307,11 @@ class Log:
                 self.epochs.assign(header.partition_leader_epoch, header.base_offset)
         self._append(validated, expected, now_ms, change)
         return AppendInfo(headers[0].base_offset, expected - 1, -1, self.log_start_offset)
+
+    def _repeated(self, batch: BatchMetadata) -> AppendInfo:
+        return AppendInfo(
+            batch.first_offset, batch.last_offset, batch.timestamp, self.log_start_offset, True
+        )
 
     def _find_duplicate(self, validated: Validated) -> BatchMetadata | None:
         for header in validated.headers:
@@ -338,8 +352,7 @@ class Log:
     ) -> None:
         buffer = validated.buffer
         size = len(buffer)
-        config = self.config
-        segment_bytes = config.segment_size
+        segment_bytes = self._segment_bytes
         if size > segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -354,7 +367,7 @@ class Log:
             now_ms,
             segment_bytes,
             self._segment_ms,
-            config.segment_index_bytes,
+            self._index_bytes,
         ):
             segment = self.roll(now_ms)
         position = segment.size
@@ -363,7 +376,7 @@ class Log:
         if len(recent) >= RECENT_LIMIT:
             self._older = recent
             recent = self._recent = {}
-        interval_bytes = config.index_interval_bytes
+        interval_bytes = self._interval_bytes
         for header in validated.headers:
             base_offset = header.base_offset
             length = header.size_in_bytes
@@ -383,7 +396,7 @@ class Log:
         self.log_end_offset = next_offset
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
-        if next_offset - self.flushed_offset >= config.flush_messages:
+        if next_offset - self.flushed_offset >= self._flush_messages:
             self.flush()
 
     def roll(self, now_ms: int) -> Segment:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.log.transaction_index import AbortedTransaction
+from barnabas.record.batch import CONTROL_MASK, TRANSACTIONAL_MASK, BatchHeader
 from barnabas.wire.errors import ApiError, ErrorCode
 
 NO_PRODUCER_ID = -1
@@ -27,6 +28,7 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 BATCHES_REMEMBERED = 5
 MAX_SEQUENCE = 0x7FFFFFFF
+_TRANSACTIONAL_OR_CONTROL = TRANSACTIONAL_MASK | CONTROL_MASK
 
 
 class BatchMetadata(NamedTuple):
@@ -89,6 +91,23 @@ class ProducerState:
                 if batch.last_sequence == last and batch.first_sequence == first:
                     return batch
         return None
+
+    def add(self, header: BatchHeader) -> None:
+        """Remember a batch that was appended."""
+        batches = self.batches
+        delta = header.last_offset_delta
+        timestamp = header.max_timestamp
+        batches.append(
+            BatchMetadata(
+                (header.base_sequence + delta) & MAX_SEQUENCE,
+                header.base_offset + delta,
+                delta,
+                timestamp,
+            )
+        )
+        if len(batches) > BATCHES_REMEMBERED:
+            del batches[0]
+        self.last_timestamp = timestamp
 
     def copy(self) -> ProducerState:
         twin = ProducerState(self.producer_id)
@@ -157,6 +176,21 @@ class Producers:
     ) -> BatchMetadata | None:
         state = self._states.get(producer_id)
         return None if state is None else state.find_duplicate(epoch, first_sequence, last_sequence)
+
+    def continued_by(self, header: BatchHeader) -> ProducerState | None:
+        """The producer, if the batch is what it was expected to send next and nothing else needs a
+        look: the usual case, decided without a `Change`. `ProducerState.add` makes it so."""
+        state = self._states.get(header.producer_id)
+        if (
+            state is None
+            or header.producer_epoch != state.epoch
+            or header.attributes & _TRANSACTIONAL_OR_CONTROL
+            or state.current_txn_first_offset is not None
+            or not state.batches
+        ):
+            return None
+        expected = (state.batches[-1].last_sequence + 1) & MAX_SEQUENCE
+        return state if header.base_sequence == expected else None
 
     def _state_in(self, change: Change, producer_id: int) -> ProducerState:
         state = change.states.get(producer_id)
