@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_records_arrive_in_order_with_offsets() -> None:
         assert [d.offset for d in sent] == list(range(100))
         assert len(broker.headers) > 5
         sequences = [(h.base_sequence, h.record_count) for h in broker.headers]
-        assert all(a + n == b for (a, n), (b, _) in zip(sequences, sequences[1:], strict=False))
+        assert all(a + n == b for (a, n), (b, _) in itertools.pairwise(sequences))
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,13 @@ def test_callbacks_and_acks_0() -> None:
 def test_memory_is_bounded() -> None:
     with OnePartition(lambda *_: ErrorCode.NOT_ENOUGH_REPLICAS) as broker:
         producer = broker.producer(buffer_memory=2_000, max_block_ms=50)
-        with pytest.raises(RequestTimeout, match=r"buffer\.memory"):
+
+        def fill() -> None:
             for _ in range(100):
                 producer.send("t", "x" * 100)
+
+        with pytest.raises(RequestTimeout, match=r"buffer\.memory"):
+            fill()
         producer.abandon()
 
 

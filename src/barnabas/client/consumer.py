@@ -151,7 +151,8 @@ class Consumer:
     def poll_batches(
         self, timeout_ms: float = 1_000
     ) -> Iterator[tuple[PartitionState, FetchedBatch]]:
-        """Whole batches, not decoded: for counting and copying. May begin below the position."""
+        """Whole batches, not decoded: for counting and copying. The first may begin below the
+        position. Use either this or `poll` between two seeks, not both."""
         deadline = time.monotonic() + timeout_ms / 1000
         while self._ready(deadline):
             given = False

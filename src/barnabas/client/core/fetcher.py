@@ -56,6 +56,8 @@ class PartitionState:
         "paused",
         "position",
         "preferred_replica",
+        "rest",
+        "rest_end",
         "seek_count",
     )
 
@@ -75,12 +77,15 @@ class PartitionState:
         self.paused = False
         self.not_before = 0.0
         self.preferred_replica = -1
+        self.rest: list[ConsumedRecord] = []
+        self.rest_end = -1
         self.seek_count = 0
 
     def seek(self, offset: int) -> None:
         self.position = self.next_fetch = offset
         self.batches.clear()
         self.buffered_bytes = 0
+        self.rest = []
         self.aborted = []
         self.aborted_ids = set()
         self.seek_count += 1
@@ -196,26 +201,41 @@ class Fetcher:
                 state.aborted_ids.discard(batch.header.producer_id)
 
     def records(self, limit: int) -> list[ConsumedRecord]:
-        """Up to `limit` records (a whole batch may be cut: the rest comes next time)."""
+        """Up to `limit` records; what a batch has beyond them is kept, decoded, for next time."""
         found: list[ConsumedRecord] = []
+        for partition in self._order:
+            state = self.partitions[partition]
+            if state.rest and not state.paused:
+                self._give(state, state.rest, state.rest_end, limit, found)
+                if len(found) >= limit:
+                    return found
         for state, batch in self.batches():
             topic, index = state.partition
             epoch = batch.header.partition_leader_epoch
             first = self._first
-            room = limit - len(found)
             decoded = batch_records(batch.buffer, batch.header, batch.start)
             if decoded and decoded[0][0] < first:
                 decoded = [r for r in decoded if r[0] >= first]
-            if len(decoded) > room:
-                self._return(state, batch, decoded[room][0])
-                decoded = decoded[:room]
-            found.extend(ConsumedRecord(topic, index, *r, epoch) for r in decoded)
+            records = [ConsumedRecord(topic, index, *r, epoch) for r in decoded]
+            self._give(state, records, batch.header.next_offset, limit, found)
             if len(found) >= limit:
                 break
         return found
 
-    def _return(self, state: PartitionState, batch: FetchedBatch, position: int) -> None:
-        state.batches.appendleft(batch)
-        state.buffered_bytes += batch.header.size_in_bytes
-        self.buffered_bytes += batch.header.size_in_bytes
-        state.position = position
+    @staticmethod
+    def _give(
+        state: PartitionState,
+        records: list[ConsumedRecord],
+        end: int,
+        limit: int,
+        found: list[ConsumedRecord],
+    ) -> None:
+        room = limit - len(found)
+        if len(records) > room:
+            state.rest, state.rest_end = records[room:], end
+            state.position = records[room].offset
+            found += records[:room]
+        else:
+            state.rest = []
+            state.position = end
+            found += records
