@@ -177,6 +177,8 @@ class MetadataDelta:
     def _topic_record(self, record: records.TopicRecord) -> None:
         if self._names.get(record.name) is not None:
             raise MetadataError(f"topic {record.name} is created a second time")
+        if self._ids.get(record.topic_id) is not None:
+            raise MetadataError(f"topic {record.name} has the id of another topic")
         topic = TopicImage(record.name, record.topic_id, {})
         self._names.writable()[record.name] = topic
         self._ids.writable()[record.topic_id] = topic
