@@ -21,7 +21,8 @@ class Jvm(JsonProcess):
 
     def admin(self, bootstrap: str, call: str, **fields: Any) -> Any:
         """One call of the Java admin client; the client of an address is kept."""
-        return self.call("admin", bootstrap=bootstrap, call=call, **{"in": fields})
+        request: dict[str, Any] = {"bootstrap": bootstrap, "call": call, "in": fields}
+        return self.call("admin", **request)
 
 
 _shared: Jvm | None = None

@@ -676,15 +676,32 @@ class Log:
 
     def close(self) -> None:
         """An orderly end: everything is written and durable, a snapshot stands at the log's end."""
-        self._active.close()
+        if self.finish():
+            self.sync_all()
+        self.release()
+
+    def finish(self) -> bool:
+        """Write what an orderly end needs; False if all of it is durable already."""
+        end = self.log_end_offset
+        changed = (
+            self.recovery_point < end
+            or self._directory_unsynced
+            or self.epochs.unsynced
+            or end not in self.snapshots.offsets
+        )
+        if changed:
+            self._active.close()
+            self.snapshots.write(end, self.producers)
+            self._directory_unsynced = True
+        return changed
+
+    def sync_all(self) -> None:
+        """After `finish`: make all of it durable, the active segment's indexes too. Safe in a
+        thread."""
         self._active.sync()
-        if self.log_end_offset not in self.snapshots.offsets or len(self.producers):
-            self.snapshots.write(self.log_end_offset, self.producers)
         self.snapshots.sync(self.log_end_offset)
-        self._directory_unsynced = True
         self.flush()
         self.recovery_point = self.log_end_offset
-        self.release()
 
     def release(self) -> None:
         """Let all files go without writing anything more than what waits in memory."""

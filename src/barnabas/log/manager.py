@@ -284,6 +284,10 @@ class LogManager:
         self._adopt(key, log)
         return log
 
+    def give_topic_id(self, log: Log, topic_id: bytes) -> None:
+        """The log belongs to that topic from now on."""
+        self._set_topic_id(log, topic_id)
+
     def _set_topic_id(self, log: Log, topic_id: bytes) -> None:
         path = f"{log.directory}/{file_names.PARTITION_METADATA}"
         write_partition_metadata(self._disk, path, to_text(topic_id))
@@ -487,8 +491,7 @@ class LogManager:
             logs = self._in(directory)
             if clean:
                 try:
-                    for log in logs:
-                        log.close()
+                    self._close_logs(logs)
                     directory.checkpoint(logs)()
                     directory.mark_clean(broker_epoch)
                 except OSError as error:
@@ -498,6 +501,24 @@ class LogManager:
                     log.abandon()
             directory.unlock()
         self._logs.clear()
+
+    def _close_logs(self, logs: list[Log]) -> None:
+        failures: list[OSError] = []
+
+        def syncing(log: Log) -> Callable[[], None]:
+            def sync() -> None:
+                try:
+                    log.sync_all()
+                except OSError as error:
+                    failures.append(error)
+
+            return sync
+
+        self._background.run_all([syncing(log) for log in logs if log.finish()])
+        for log in logs:
+            log.release()
+        for error in failures[:1]:
+            raise error
 
 
 def _run(works: list[Callable[[], None]]) -> None:

@@ -49,7 +49,7 @@ class Maintenance:
             self._every(
                 "compaction",
                 config.log_cleaner_backoff_ms,
-                lambda: logs.clean_once(clock.now_ms()) if hasattr(logs,"clean_once") else None,
+                lambda: logs.clean_once(clock.now_ms()),
             )
 
     def stop(self) -> None:

@@ -247,11 +247,21 @@ class Node:
     async def _allocate_producer_ids(self) -> tuple[int, int]:
         return await self.controller.allocate_producer_ids()
 
+    def attach_controller(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def metadata_failed(self, error: OSError) -> None:
+        """Without its metadata log a node can decide nothing: it stops, so that it is noticed."""
+        logger.critical("the metadata log cannot be written (%s): shutting down", error)
+        self._stopping = self._stopping or self.world.loop.create_task(self._tear_down(clean=False))
+
     # ---- following the metadata
 
     def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The committed metadata moved on: do what it says. Never fails half way for one topic."""
         self.metadata.publish(image)
+        if self.lifecycle.state is BrokerState.RECOVERY:
+            self._keep_replaced_directories(image)
         for resource_type, name in delta.changed_configs:
             if resource_type == ResourceType.TOPIC:
                 self._log_configs.pop(name, None)
@@ -271,6 +281,16 @@ class Node:
                 self._lead_groups(topic)
         if deleted:
             self.groups.topics_deleted([(topic.name, topic.topic_id) for topic in deleted])
+
+    def _keep_replaced_directories(self, image: MetadataImage) -> None:
+        """A directory somebody put in a topic's place names another topic: it is the topic's now."""
+        if not self.config.barnabas_adopt_topic_directories:
+            return
+        for log in tuple(self.logs.logs.values()):
+            topic = image.topics.get(log.topic)
+            if topic is not None and log.topic_id not in (None, topic.topic_id):
+                logger.warning("%s had another topic id and is taken over", log.directory)
+                self.logs.give_topic_id(log, topic.topic_id)
 
     def _lead_groups(self, topic: TopicImage) -> None:
         self.groups.set_partition_count(len(topic.partitions))
@@ -300,7 +320,7 @@ class Node:
     # ---- lifecycle
 
     async def start(self) -> None:
-        from barnabas.server.quorum import start_controller
+        from barnabas.server.quorum import format_if_empty, start_controller
 
 
         self.lifecycle.become(BrokerState.STARTING)
@@ -310,6 +330,8 @@ class Node:
         )
         try:
             self.lifecycle.become(BrokerState.RECOVERY)
+            if self.config.barnabas_format_if_empty:
+                format_if_empty(self)
             self.logs.load()
             self._listen()
             await start_controller(self)
@@ -375,6 +397,8 @@ class Node:
         broker_epoch = -1
         if self._controller is not None:
             broker_epoch = self._controller.broker_epoch
+            if clean:
+                await self._controller.controlled_shutdown()
             await self._controller.stop()
         if self.metrics_server is not None:
             self.metrics_server.close()

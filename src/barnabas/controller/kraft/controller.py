@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.controller.kraft import (
+    adoption,
     brokers,
     configs,
     features,
@@ -111,6 +112,7 @@ class KraftController:
         self._failed = failed
         self._lock: object | None = None
         self._broker_epoch = -1
+        self.removed_topic_ids: frozenset[bytes] = frozenset()
         self._stopped = False
         self.quorum: Quorum
         self._committing: Committing
@@ -150,6 +152,7 @@ class KraftController:
             publish=self._publish,
             failed=self._failed,
         )
+        self.removed_topic_ids = frozenset(loading.removed_topic_ids)
         self._committing.bytes_since_snapshot = loading.bytes_since_snapshot
         self._snapshots = Snapshots(
             self.quorum,
@@ -371,6 +374,14 @@ class KraftController:
             return Decision([] if broker is None else brokers.stop_records(view, broker)[0], None)
 
         await self._do(decide)
+
+    async def adopt_topic(
+        self, name: str, topic_id: bytes, latest_epochs: Mapping[int, int]
+    ) -> bool:
+        """Make a topic of logs that were found on the disk; False if there is one of that name."""
+        return await self._do(
+            lambda view: adoption.adopt_topic(view, name, topic_id, latest_epochs)
+        )
 
     # ---- upkeep
 

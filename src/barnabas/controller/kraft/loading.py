@@ -16,6 +16,7 @@ from barnabas.wire.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    RemoveTopicRecord,
     decode_metadata_record,
 )
 
@@ -31,6 +32,7 @@ class Loading:
     def __init__(self) -> None:
         self.delta = MetadataDelta(EMPTY)
         self.bytes_since_snapshot = 0
+        self.removed_topic_ids: set[bytes] = set()
         self._transaction: list[Message] | None = None
 
     @property
@@ -38,6 +40,8 @@ class Loading:
         return self._transaction is not None
 
     def replay(self, record: Message) -> None:
+        if isinstance(record, RemoveTopicRecord):
+            self.removed_topic_ids.add(record.topic_id)
         if isinstance(record, BeginTransactionRecord):
             if self._transaction is not None:
                 raise MetadataError("a transaction begins inside another")

@@ -345,8 +345,8 @@ class Joining:
         assignments = {one.member_id: one.assignment for one in group.members.values()}
 
         def stored(code: ErrorCode) -> None:
-            present = group.members.get(new_member_id) is member and member.join_reply is join.reply
-            if not present:
+            if group.state is not STABLE or member.join_reply is not join.reply:
+                # Meanwhile it was answered, or waits in a rebalance like everyone else.
                 return
             if code == ErrorCode.NONE:
                 skips = join.version >= SKIP_ASSIGNMENT_SINCE and group.leader_id == new_member_id

@@ -344,21 +344,32 @@ class Offsets:
     def _remove(self, record: OffsetCommitRecord) -> None:
         """A tombstone also takes what open transactions would commit for the partition."""
         group_id = record.group_id
-        for by_topic in list(self._stored_and_pending(group_id)):
-            by_partition = by_topic.get(record.topic)
-            if by_partition is not None:
-                by_partition.pop(record.partition, None)
-                if not by_partition:
-                    del by_topic[record.topic]
-        if not self._by_group.get(group_id, True):
-            del self._by_group[group_id]
+        by_topic = self._by_group.get(group_id)
+        if by_topic is not None:
+            _discard(by_topic, record)
+            if not by_topic:
+                del self._by_group[group_id]
+        for producer_id in list(self._open_by_group.get(group_id, ())):
+            by_topic = self._pending[producer_id][group_id]
+            _discard(by_topic, record)
+            if not by_topic:
+                self._end(producer_id, group_id)
+
+    def _end(self, producer_id: int, group_id: str) -> ByTopic:
+        """The transaction is not open for the group any more; what it would have committed."""
+        producers = self._open_by_group[group_id]
+        producers.discard(producer_id)
+        if not producers:
+            del self._open_by_group[group_id]
+        pending = self._pending[producer_id]
+        by_topic = pending.pop(group_id)
+        if not pending:
+            del self._pending[producer_id]
+        return by_topic
 
     def replay_end_of_transaction(self, producer_id: int, *, commit: bool) -> None:
-        for group_id, by_topic in self._pending.pop(producer_id, {}).items():
-            producers = self._open_by_group[group_id]
-            producers.discard(producer_id)
-            if not producers:
-                del self._open_by_group[group_id]
+        for group_id in list(self._pending.get(producer_id, ())):
+            by_topic = self._end(producer_id, group_id)
             if not commit:
                 continue
             for topic, by_partition in by_topic.items():
@@ -383,6 +394,14 @@ class Offsets:
 
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._open_by_group
+
+
+def _discard(by_topic: ByTopic, record: OffsetCommitRecord) -> None:
+    by_partition = by_topic.get(record.topic)
+    if by_partition is not None:
+        by_partition.pop(record.partition, None)
+        if not by_partition:
+            del by_topic[record.topic]
 
 
 def _is_over(
