@@ -6,16 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from barnabas.config.listeners import SECURITY_PROTOCOLS
-from barnabas.controller.kraft.bootstrap import write_bootstrap
+from barnabas.controller.format import format_storage, random_cluster_id, storage_info
 from barnabas.controller.kraft.controller import KraftController
-from barnabas.log.file_names import META_PROPERTIES
-from barnabas.metadata.features import DEFAULT_LEVELS
 from barnabas.metadata.image import Listener
-from barnabas.raft.meta_properties import (
-    MetaProperties,
-    read_meta_properties,
-    write_meta_properties,
-)
 from barnabas.wire import uuids
 
 if TYPE_CHECKING:
@@ -50,27 +43,17 @@ async def start_controller(node: Node) -> None:
 def format_if_empty(node: Node) -> None:
     """Give unformatted directories an identity: the cluster's, or that of a new cluster."""
     world, config = node.world, node.config
-    directories = list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
-    found: dict[str, MetaProperties] = {}
-    for directory in directories:
-        world.disk.make_directory(directory)
-        meta = read_meta_properties(world.disk, directory)
-        if meta is not None:
-            found[directory] = meta
-    missing = [directory for directory in directories if directory not in found]
-    if not missing:
-        return
-    now_ms = world.clock.now_ms()
-    if found:
-        cluster_id = next(iter(found.values())).cluster_id
-    else:
-        cluster_id = uuids.to_text(uuids.random_uuid(world.randomness.randbytes))
-        write_bootstrap(world.disk, config.metadata_log_dir, DEFAULT_LEVELS, now_ms)
-    for directory in missing:
-        directory_id = uuids.random_uuid(world.randomness.randbytes)
-        meta = MetaProperties(cluster_id, config.node_id, directory_id)
-        write_meta_properties(world.disk, directory, meta, now_ms)
-        logger.info("formatted %s (%s): cluster id %s", directory, META_PROPERTIES, cluster_id)
+    known = [each.meta.cluster_id for each in storage_info(world.disk, config) if each.meta]
+    done = format_storage(
+        world.disk,
+        config,
+        cluster_id=known[0] if known else random_cluster_id(world.randomness),
+        randomness=world.randomness,
+        now_ms=world.clock.now_ms(),
+        ignore_formatted=True,
+    )
+    for directory in done.directories:
+        logger.info("formatted %s: cluster id %s", directory, done.cluster_id)
 
 
 def _listeners(node: Node) -> list[Listener]:

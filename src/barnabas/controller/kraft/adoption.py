@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.controller.kraft.decision import Decision, View
+from barnabas.controller.kraft.decision import MAX_RECORDS_PER_OPERATION, Decision, View
 from barnabas.metadata.features import DIRECTORY_ASSIGNMENT_LEVEL
 from barnabas.wire import uuids
 from barnabas.wire.records.metadata import PartitionRecord, TopicRecord
@@ -23,6 +23,8 @@ def adopt_topic(
 ) -> Decision[bool]:
     """`latest_epochs` has a partition for each log that was found; gaps become empty partitions."""
     if name in view.image.topics or topic_id in view.image.topics_by_id:
+        return Decision([], False)
+    if max(latest_epochs) >= MAX_RECORDS_PER_OPERATION:
         return Decision([], False)
     node_id = view.node_id
     with_directories = view.image.features.metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL

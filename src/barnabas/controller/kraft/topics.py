@@ -55,6 +55,7 @@ DEFAULT: Final = -1
 def create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
     counts = Counter(topic.name for topic in request.topics)
     names = _Names(view.image)
+    shown = _Shown(view)
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
     for topic in request.topics:
@@ -68,7 +69,7 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTo
             continue
         try:
             names.check(topic.name)
-            made, result = _create(view, topic, MAX_RECORDS_PER_OPERATION - len(records))
+            made, result = _create(view, topic, MAX_RECORDS_PER_OPERATION - len(records), shown)
         except ApiError as error:
             results.append(_refused(topic.name, error))
             continue
@@ -128,7 +129,7 @@ def _refused(name: str, error: ApiError) -> CreatableTopicResult:
 
 
 def _create(
-    view: View, topic: CreatableTopic, room: int
+    view: View, topic: CreatableTopic, room: int, shown: _Shown
 ) -> tuple[list[Message], CreatableTopicResult]:
     image = view.image
     configs = _configs(view, topic)
@@ -155,7 +156,7 @@ def _create(
         error_message=None,
         num_partitions=len(placed),
         replication_factor=len(placed[0]),
-        configs=effective_configs(view, configs),
+        configs=shown.of(configs),
     )
     return records, result
 
@@ -254,6 +255,21 @@ def new_partition(image: MetadataImage, index: int, replicas: list[int]) -> Part
         partition_epoch=0,
         directories=tuple(default_directory(image, broker_id) for broker_id in replicas),
     )
+
+
+class _Shown:
+    """Every setting of new topics; topics of one request that set the same share the answer."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
+
+    def of(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        key = tuple(sorted(own.items()))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = effective_configs(self._view, own)
+        return found
 
 
 def effective_configs(view: View, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
