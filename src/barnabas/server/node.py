@@ -268,7 +268,7 @@ class Node:
                 self.logs.update_config(name, self.log_config(name))
             elif resource_type == ResourceType.BROKER:
                 self._apply_dynamic_config()
-        deleted = delta.deleted_topics
+        deleted = list(delta.deleted_topics.values())
         for topic in deleted:
             self.replicas.remove_topic(topic)
             self._log_configs.pop(topic.name, None)
