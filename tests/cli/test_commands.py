@@ -140,7 +140,7 @@ def test_configs(run: Run, topic: str) -> None:
 
 def test_brokers(run: Run, bootstrap: str) -> None:
     listed = run("broker", "list", "--format", "json").json
-    assert f"{listed['brokers'][0]['host']}:{listed['brokers'][0]['port']}" == bootstrap
+    assert listed["brokers"][0]["port"] == int(bootstrap.rsplit(":", 1)[1])
     (broker,) = run("broker", "api-versions", "--format", "json").json
     assert {"PRODUCE", "FETCH", "METADATA"} <= {a["api"] for a in broker["apis"]}
 
@@ -259,7 +259,7 @@ def test_storage(run: Run, tmp_path: Path) -> None:
     assert run("storage", "format", "-c", str(file)).code == 1
     again = run("storage", "format", "-c", str(file), "-g", "-t", made["cluster_id"])
     assert again.code == 0
-    other = run("storage", "format", "-c", str(file), "-g", "-t", "AAAAAAAAAAAAAAAAAAAAAA")
+    other = run("storage", "format", "-c", str(file), "-g", "-t", "YmFybmFiYXMtcGVlcnMtMQ")
     assert "cluster.id" in other.err
     dump = run(
         "log", "dump", "--cluster-metadata", str(data / "bootstrap.checkpoint"), "--format", "json"

@@ -116,7 +116,7 @@ def test_perf(run_script: Script, topic: str, bootstrap: str) -> None:
 
 def test_api_versions(run_script: Script, bootstrap: str) -> None:
     out = run_script("broker_api_versions", "--bootstrap-server", bootstrap).out
-    assert out.startswith(f"{bootstrap} (id: ")
+    assert f":{bootstrap.rsplit(':', 1)[1]} (id: " in out
     assert "\n\tProduce(0): 0 to 13 [usable: 13],\n" in out
 
 

@@ -1,13 +1,13 @@
 """Formatting data directories and looking at them, behind `storage` and kafka-storage.sh.
 
-Formatting writes `meta.properties` into every log directory and, into the one of the metadata log,
-`bootstrap.checkpoint` with the feature levels that a new cluster starts with; with a dynamic quorum
-also the first snapshot with its voters. The files are Apache Kafka's.
+The work is done by `barnabas.controller.format`; here are the real disk, clock and randomness, and the
+words for people.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +17,6 @@ from barnabas.cli.exits import NOT_FOUND, CommandError
 
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
-
-BOOTSTRAP_FILE = "bootstrap.checkpoint"
 
 
 @dataclass(slots=True)
@@ -59,94 +57,35 @@ def format_directories(
     ignore_formatted: bool = False,
 ) -> Formatted:
     """Format what is not formatted yet; refuses another cluster's or node's directories."""
+    from barnabas.controller.format import format_storage
     from barnabas.log.disk import RealDisk
     from barnabas.raft.errors import StorageError
-    from barnabas.raft.meta_properties import (
-        MetaProperties,
-        read_meta_properties,
-        write_meta_properties,
-    )
-    from barnabas.wire.uuids import from_text
 
-    levels = _levels(release, features)
-    done = Formatted(_version_name(levels), metadata_directory=config.metadata_log_dir)
-    disk = RealDisk()
-    wanted = directories_of(config)
-    for directory in wanted:
-        try:
-            found = read_meta_properties(disk, directory)
-        except StorageError as error:
-            raise CommandError(str(error)) from None
-        if found is None:
-            done.formatted.append(directory)
-            continue
-        done.already.append(directory)
-        for name, here, given in (
-            ("cluster.id", found.cluster_id, cluster_id),
-            ("node.id", found.node_id, config.node_id),
-        ):
-            if here != given:
-                raise CommandError(
-                    f"Invalid {name} in: {directory}/meta.properties. Expected {given}, but read {here}"
-                )
-    if done.already and not ignore_formatted:
-        raise CommandError(
-            f"Log directory {done.already[0]} is already formatted. Use --ignore-formatted to ignore "
-            "this directory and format the others."
-        )
-    now_ms = time.time_ns() // 1_000_000
-    for directory in done.formatted:
-        os.makedirs(directory, exist_ok=True)
-        if directory == config.metadata_log_dir:
-            disk.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", _bootstrap(levels, now_ms))
-        meta = MetaProperties(cluster_id, config.node_id, from_text(new_id()))
-        write_meta_properties(disk, directory, meta, now_ms)
-    return done
-
-
-def _levels(release: str | None, features: Sequence[str]) -> dict[str, int]:
-    from barnabas.metadata import features as known
-
-    levels = dict(known.DEFAULT_LEVELS)
+    levels: dict[str, int] = {}
+    for text in features:
+        name, separator, level = text.partition("=")
+        if not separator or not level.strip().isdecimal():
+            raise CommandError(f"Can't parse feature=level string {text}: expected NAME=LEVEL.")
+        levels[name.strip()] = int(level)
     try:
-        if release is not None:
-            levels[known.METADATA_VERSION] = known.metadata_version(release).level
-            if levels[known.METADATA_VERSION] < known.ELR_LEVEL:
-                levels.pop(known.ELR_VERSION, None)
-        for text in features:
-            name, separator, level = text.partition("=")
-            if not separator or not level.strip().isdecimal():
-                raise ValueError(f"Can't parse feature=level string {text}: equals sign not found.")
-            low, high = known.SUPPORTED_FEATURES.get(name.strip(), (1, 0))
-            if not low <= int(level) <= high:
-                supported = ", ".join(
-                    f"{n} ({a}-{b})" for n, (a, b) in known.SUPPORTED_FEATURES.items()
-                )
-                raise ValueError(f"Unsupported feature {text}. Supported: {supported}")
-            levels[name.strip()] = int(level)
-    except ValueError as error:
+        done = format_storage(
+            RealDisk(),
+            config,
+            cluster_id=cluster_id,
+            randomness=random.SystemRandom(),
+            now_ms=time.time_ns() // 1_000_000,
+            release_version=release,
+            features=levels,
+            ignore_formatted=ignore_formatted,
+        )
+    except StorageError as error:
         raise CommandError(str(error)) from None
-    return levels
-
-
-def _version_name(levels: Mapping[str, int]) -> str:
-    from barnabas.metadata.features import METADATA_VERSION, level_name
-
-    return level_name(METADATA_VERSION, levels[METADATA_VERSION])
-
-
-def _bootstrap(levels: Mapping[str, int], now_ms: int) -> bytes:
-    from barnabas.metadata.features import KRAFT_VERSION, METADATA_VERSION
-    from barnabas.raft.snapshot import write_snapshot
-    from barnabas.wire.records.metadata import FeatureLevelRecord, encode_metadata_record
-
-    ordered = sorted(levels, key=lambda name: (name != METADATA_VERSION, name))
-    records = [
-        encode_metadata_record(FeatureLevelRecord(name=name, feature_level=levels[name]), 0)
-        for name in ordered
-        if name != KRAFT_VERSION and levels[name] > 0
-    ]
-    return write_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0)
+    return Formatted(
+        done.metadata_version,
+        list(done.directories),
+        list(done.already_formatted),
+        config.metadata_log_dir,
+    )
 
 
 @dataclass(slots=True)

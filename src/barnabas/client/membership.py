@@ -23,7 +23,7 @@ from barnabas.client.core.consumer_protocol import (
     encode_subscription,
 )
 from barnabas.client.core.metadata import TopicPartition
-from barnabas.client.errors import ClientError, FencedError, broker_error
+from barnabas.client.errors import ClientError, FencedError, NoBrokerReachable, broker_error
 from barnabas.client.settings import ConsumerSettings
 from barnabas.wire.errors import ErrorCode
 
@@ -86,7 +86,8 @@ class Membership:
                     return False
             except ClientError as error:
                 self._waiting = None
-                if isinstance(error, FencedError) or not error.retriable:
+                nobody = isinstance(error, NoBrokerReachable) and not self.cluster.metadata.brokers
+                if nobody or isinstance(error, FencedError) or not error.retriable:
                     raise
                 self.cluster.forget_coordinator(self.group_id)
                 self._not_before = time.monotonic() + self.settings.retry_backoff_ms / 1000
