@@ -135,7 +135,11 @@ class Script:
                     states[group.group_id] = (
                         f"{group.state.value} generation={group.generation} "
                         f"members={','.join(sorted(group.members)) or '-'}"
-                        + (f" pending={len(group.pending_members)}" if group.pending_members else "")
+                        + (
+                            f" pending={len(group.pending_members)}"
+                            if group.pending_members
+                            else ""
+                        )
                     )
         for group_id in sorted(states.keys() | self._states.keys()):
             now = states.get(group_id, "gone")

@@ -53,8 +53,8 @@ class Client:
     member_id: str = ""
     generation: int = -1
     members: list[str] = field(default_factory=list)
-    protocol: str | None = None
     busy: bool = False
+    does: str = "join"
 
 
 class Churn:
@@ -135,7 +135,7 @@ class Churn:
                 client.member_id = response.member_id
                 client.generation = response.generation_id
                 client.members = [one.member_id for one in response.members]
-                client.protocol = response.protocol_name
+                client.does = "sync"
                 if client.members:
                     assert response.leader == client.member_id
                     assert client.member_id in client.members
@@ -173,6 +173,7 @@ class Churn:
 
         def synced(response: Any) -> None:
             client.busy = False
+            client.does = "join" if response.error_code else "work"
             if response.error_code == ErrorCode.NONE and response.assignment:
                 group, of_generation, of_member = response.assignment.decode().split("/")
                 assert group == client.group
@@ -181,9 +182,7 @@ class Churn:
                     assert of_member == member_id
                     assert int(of_generation) == generation
 
-        self.ask(
-            "sync", lambda respond: self.node.groups.sync_group(request, respond), synced
-        )
+        self.ask("sync", lambda respond: self.node.groups.sync_group(request, respond), synced)
 
     def heartbeat(self, client: Client) -> None:
         if client.busy:
@@ -196,6 +195,8 @@ class Churn:
                 group_instance_id=client.instance,
             )
         )
+        if answer.error_code != ErrorCode.NONE:
+            client.does = "join"
         if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             client.member_id = ""
 
@@ -263,10 +264,9 @@ class Churn:
     def leave(self, client: Client) -> None:
         if client.busy or not client.member_id:
             return
-        identity = MemberIdentity(
-            member_id=client.member_id, group_instance_id=client.instance
-        )
+        identity = MemberIdentity(member_id=client.member_id, group_instance_id=client.instance)
         client.member_id = ""
+        client.does = "join"
         self.ask(
             "leave",
             lambda respond: self.node.groups.leave_group(client.group, [identity], respond),
@@ -321,7 +321,7 @@ class Churn:
         )
 
     def advance(self) -> None:
-        self.node.advance(self.random.choice([1, 50, 500, 1_000, 3_000, 6_000, 20_000]))
+        self.node.advance(self.random.choice([1, 50, 50, 500, 500, 1_000, 3_000, 20_000]))
         if self.random.random() < 0.01:
             self.node.advance(400_000)
         # Expiry may have taken any offset of an empty group.
@@ -340,15 +340,24 @@ class Churn:
 
     # ---- one event, then the invariants
 
+    def behave(self, client: Client) -> None:
+        """What a real client would do next."""
+        if client.does == "join":
+            self.join(client)
+        elif client.does == "sync":
+            self.sync(client)
+        else:
+            self.random.choice([self.heartbeat, self.heartbeat, self.commit, self.fetch])(client)
+
     def step(self) -> None:
         event = self.random.random()
         client = self.random.choice(self.clients)
-        if event < 0.30:
+        if event < 0.60:
+            self.behave(client)
+        elif event < 0.64:
             self.join(client)
-        elif event < 0.48:
+        elif event < 0.68:
             self.sync(client)
-        elif event < 0.60:
-            self.heartbeat(client)
         elif event < 0.72:
             self.commit(client)
         elif event < 0.76:
@@ -359,7 +368,7 @@ class Churn:
             client.member_id = ""
         elif event < 0.92:
             self.advance()
-        elif event < 0.95:
+        elif event < 0.935:
             self.hold()
         elif event < 0.975:
             self.release()
@@ -395,9 +404,7 @@ class Churn:
         for partition in range(2):
             live, loaded = self.node.shard(partition), other.shard(partition)
             written = {
-                record.group_id
-                for record in self.node.log.records(partition)
-                if record is not None
+                record.group_id for record in self.node.log.records(partition) if record is not None
             }
             for group_id in written:
                 assert dict(live.offsets.of_group(group_id)) == dict(

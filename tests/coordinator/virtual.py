@@ -192,4 +192,3 @@ class VirtualCoordinator:
         shard = self.groups.runtime.active(partition).shard
         assert isinstance(shard, GroupShard)
         return shard
-

@@ -115,9 +115,7 @@ def test_the_final_epoch_closes_and_epoch_zero_replaces() -> None:
     second, _, _ = sessions.open(request(1, session=(first.session_id, 0)), 12, Names(), 0)
     assert second is not None
     assert len(sessions) == 1
-    closed, targets, _ = sessions.open(
-        request(3, session=(second.session_id, -1)), 12, Names(), 0
-    )
+    closed, targets, _ = sessions.open(request(3, session=(second.session_id, -1)), 12, Names(), 0)
     assert (closed, indexes(targets), len(sessions)) == (None, [3], 0)
 
 
@@ -135,9 +133,7 @@ def test_topic_ids_are_resolved_when_the_topic_appears() -> None:
     session, targets, _ = sessions.open(asked, 13, Names(), 0)
     assert session is not None
     assert targets[0].topic is None
-    _, targets, _ = sessions.open(
-        request(session=(session.session_id, 1)), 13, Names(late=ID), 0
-    )
+    _, targets, _ = sessions.open(request(session=(session.session_id, 1)), 13, Names(late=ID), 0)
     assert targets[0].topic == "late"
 
 

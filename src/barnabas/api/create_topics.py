@@ -29,7 +29,5 @@ def error_response(
     request: CreateTopicsRequest, code: ErrorCode, version: int
 ) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(name=topic.name, error_code=code) for topic in request.topics
-        ]
+        topics=[CreatableTopicResult(name=topic.name, error_code=code) for topic in request.topics]
     )

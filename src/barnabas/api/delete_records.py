@@ -32,9 +32,7 @@ def handle(node: Node, context: Context, request: DeleteRecordsRequest) -> Delet
             try:
                 low_watermark = _delete(node, topic.name, index, asked.offset)
                 results.append(
-                    DeleteRecordsPartitionResult(
-                        partition_index=index, low_watermark=low_watermark
-                    )
+                    DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark)
                 )
             except ApiError as error:
                 results.append(_refused(index, error.code))

@@ -28,9 +28,7 @@ async def handle(
     if not node.config.delete_topic_enable:
         return error_response(request, ErrorCode.TOPIC_DELETION_DISABLED, context.api_version)
     if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-        request = DeleteTopicsRequest(
-            topics=_states(request), timeout_ms=request.timeout_ms
-        )
+        request = DeleteTopicsRequest(topics=_states(request), timeout_ms=request.timeout_ms)
     return await node.controller.delete_topics(request)
 
 

@@ -28,7 +28,9 @@ def handle(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_describe(node, topic.name, index) for index in topic.partition_indexes],
+                partitions=[
+                    _describe(node, topic.name, index) for index in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]

@@ -7,6 +7,7 @@ are asked for, those that do not exist any more are left out.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from barnabas.api import DEFERRED, Answer
@@ -82,7 +83,7 @@ class _Fetch:
             answer = self._node.groups.fetch_offsets(
                 group,
                 require_stable=self._request.require_stable,
-                respond=lambda later, at=at: self._later(at, later),
+                respond=functools.partial(self._later, at),
             )
             self._answers[at] = answer
         if None in self._answers:

@@ -28,12 +28,23 @@ Examples:
 
 @server.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--override", "pairs", multiple=True, metavar="KEY=VALUE",
-              help="A setting that goes before the file's; may be given several times.")
-@click.option("--log-level", default="INFO", show_default=True,
-              help="DEBUG, INFO, WARNING or ERROR.")
-@click.option("--format", "format_name", type=click.Choice(["text", "json", "yaml"]),
-              default="text", help="How to say where the broker is.")
+@click.option(
+    "--override",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting that goes before the file's; may be given several times.",
+)
+@click.option(
+    "--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR."
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    help="How to say where the broker is.",
+)
 def start(file: str, pairs: tuple[str, ...], log_level: str, format_name: str) -> None:
     """Start the broker that FILE describes. Its directories must have been formatted."""
     start_from_file(file, overrides_of(pairs), log_level, format_name)

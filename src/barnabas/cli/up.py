@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -32,24 +33,51 @@ def overrides_of(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name.strip():
-            raise click.BadParameter(f"{pair!r} is not of the form key=value", param_hint="--override")
+            raise click.BadParameter(
+                f"{pair!r} is not of the form key=value", param_hint="--override"
+            )
         overrides[name.strip()] = value.strip()
     return overrides
 
 
 @click.command(epilog=EPILOG)
-@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True,
-              help="The port to listen on; 0 picks a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True,
-              help="The address to listen on; 0.0.0.0 for all.")
-@click.option("--data", type=click.Path(file_okay=False), default="barnabas-data",
-              show_default=True, help="Where the data is; made if it is not there.")
-@click.option("--override", "pairs", multiple=True, metavar="KEY=VALUE",
-              help="A broker setting; may be given several times.")
-@click.option("--log-level", default="WARNING", show_default=True,
-              help="DEBUG, INFO, WARNING or ERROR.")
-@click.option("--format", "format_name", type=click.Choice(["text", "json", "yaml"]),
-              default="text", help="How to say where the broker is.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="The port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on; 0.0.0.0 for all.",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False),
+    default="barnabas-data",
+    show_default=True,
+    help="Where the data is; made if it is not there.",
+)
+@click.option(
+    "--override",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A broker setting; may be given several times.",
+)
+@click.option(
+    "--log-level", default="WARNING", show_default=True, help="DEBUG, INFO, WARNING or ERROR."
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    help="How to say where the broker is.",
+)
 def up(
     port: int, host: str, data: str, pairs: tuple[str, ...], log_level: str, format_name: str
 ) -> None:
@@ -65,7 +93,9 @@ def up(
     run_until_stopped(make, log_level, lambda node: announce(node, format_name))
 
 
-def run_until_stopped(make, log_level, started):  # type: ignore[no-untyped-def]
+def run_until_stopped(
+    make: Callable[[], Node], log_level: str, started: Callable[[Node], None]
+) -> None:
     """Run a node; what can go wrong on the way is said in a sentence."""
     from barnabas.config.definition import ConfigError
     from barnabas.raft.errors import StorageError
@@ -82,13 +112,14 @@ def run_until_stopped(make, log_level, started):  # type: ignore[no-untyped-def]
 
 def announce(node: Node, format_name: str) -> None:
     warn(node)
+    listeners = [
+        f"{listener.name}://{host}:{port}"
+        for listener in node.network.listeners
+        for host, port in listener.addresses
+    ]
     facts = {
         "bootstrap": node.bootstrap_servers,
-        "listeners": [
-            f"{listener.name}://{host}:{port}"
-            for listener in node.network.listeners
-            for host, port in listener.addresses
-        ],
+        "listeners": listeners,
         "data": ",".join(node.config.log_dirs),
         "cluster_id": node.cluster_id,
         "node_id": node.node_id,
@@ -102,7 +133,7 @@ def announce(node: Node, format_name: str) -> None:
     option = "" if facts["bootstrap"] == "localhost:9092" else f" -b {facts['bootstrap']}"
     print(
         f"Barnabas is up: bootstrap={facts['bootstrap']}\n"
-        f"  listens on  {', '.join(facts['listeners'])}\n"
+        f"  listens on  {', '.join(listeners)}\n"
         f"  data        {facts['data']}\n"
         f"  cluster id  {facts['cluster_id']}\n"
         "\n"

@@ -109,9 +109,7 @@ def describe_topic(
         related = TOPIC_SYNONYMS.get(row.name)
         synonyms = sources.chain(related[0].name) if related else []
         if row.name in own:
-            synonyms.insert(
-                0, Synonym(row.name, own[row.name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
-            )
+            synonyms.insert(0, Synonym(row.name, own[row.name], ConfigSource.DYNAMIC_TOPIC_CONFIG))
         value = getattr(effective, attribute_name(row.name))
         yield _described(row, own.get(row.name, format_value(value)), synonyms)
 

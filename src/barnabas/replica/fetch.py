@@ -26,7 +26,15 @@ Results = list[tuple["FetchTarget", PartitionData]]
 
 
 class Fetch(DelayedOperation):
-    __slots__ = ("_done", "_seen", "max_bytes", "min_bytes", "read_committed", "replicas", "targets")
+    __slots__ = (
+        "_done",
+        "_seen",
+        "max_bytes",
+        "min_bytes",
+        "read_committed",
+        "replicas",
+        "targets",
+    )
 
     def __init__(
         self,
@@ -92,7 +100,9 @@ class Fetch(DelayedOperation):
             aborted = None
             if self.read_committed:
                 aborted = [
-                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    AbortedTransaction(
+                        producer_id=entry.producer_id, first_offset=entry.first_offset
+                    )
                     for entry in result.aborted_transactions
                 ]
             return PartitionData(

@@ -210,9 +210,7 @@ def _key(topic: str | None, topic_id: bytes, index: int, by_id: bool) -> object:
     return (topic_id if by_id else topic, index)
 
 
-def _targets_of(
-    request: FetchRequest, by_id: bool, names: TopicNames
-) -> dict[object, FetchTarget]:
+def _targets_of(request: FetchRequest, by_id: bool, names: TopicNames) -> dict[object, FetchTarget]:
     targets: dict[object, FetchTarget] = {}
     for topic in request.topics:
         topic_id = topic.topic_id if by_id else ZERO

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from barnabas.replica.partition import Partition
     from barnabas.seams import Background
 
+
 class GroupFlush:
     def __init__(
         self,
@@ -63,5 +64,3 @@ class GroupFlush:
                 self._start()
 
         self._background.submit(flush_all, finished)
-
-

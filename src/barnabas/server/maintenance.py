@@ -29,17 +29,13 @@ class Maintenance:
             config.log_retention_check_interval_ms,
             lambda: logs.run_retention(clock.now_ms()),
         )
-        self._every(
-            "removal of deleted files", 1_000, lambda: logs.remove_doomed(clock.now_ms())
-        )
+        self._every("removal of deleted files", 1_000, lambda: logs.remove_doomed(clock.now_ms()))
         self._every(
             "flush",
             min(config.log_flush_scheduler_interval_ms, 1_000),
             lambda: logs.flush_dirty(clock.now_ms()),
         )
-        self._every(
-            "checkpoints", config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint
-        )
+        self._every("checkpoints", config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint)
         self._every(
             "forgetting producers",
             config.producer_id_expiration_check_interval_ms,

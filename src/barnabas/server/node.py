@@ -322,7 +322,6 @@ class Node:
     async def start(self) -> None:
         from barnabas.server.quorum import format_if_empty, start_controller
 
-
         self.lifecycle.become(BrokerState.STARTING)
         self.handlers = load_handlers()
         self._advertised_versions = advertised_versions(
@@ -348,9 +347,7 @@ class Node:
     def _listen(self) -> None:
         """Bind first: a port that is taken is found before anything is written, and a port that
         was left to choose is known. Peers wait in the backlog until the node is ready."""
-        request_log = (
-            RequestLog() if self.config.barnabas_request_log_enable else None
-        )
+        request_log = RequestLog() if self.config.barnabas_request_log_enable else None
         self.pipeline = Pipeline(
             self, self.handlers, clock=self.clock, loop=self.world.loop, request_log=request_log
         )

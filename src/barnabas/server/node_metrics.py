@@ -31,9 +31,7 @@ def serve_metrics(node: Node) -> HttpServer | None:
         node.replicas.delete_records_purgatory,
     ):
         metrics.watch_purgatory(purgatory)
-    metrics.gauge(
-        "kafka_server_brokerstate", "State of the broker.", lambda: node.lifecycle.state
-    )
+    metrics.gauge("kafka_server_brokerstate", "State of the broker.", lambda: node.lifecycle.state)
     metrics.gauge(
         "kafka_server_replicamanager_partitioncount",
         "Partitions on this broker.",

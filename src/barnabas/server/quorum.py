@@ -70,7 +70,9 @@ async def _settle_strays(node: Node, controller: KraftController) -> None:
     """Logs that belong to no topic: of a topic that was deleted, or put there by somebody."""
     image = node.metadata.image
     strays: dict[str, list[Log]] = {}
-    for log in node.logs.find_strays(lambda log: image.partition(log.topic, log.partition) is not None):
+    for log in node.logs.find_strays(
+        lambda log: image.partition(log.topic, log.partition) is not None
+    ):
         if log.topic_id is not None and log.topic_id in controller.removed_topic_ids:
             node.logs.delete(log.topic, log.partition)
         else:

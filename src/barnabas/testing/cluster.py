@@ -14,13 +14,15 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
+
+T = TypeVar("T")
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
@@ -51,7 +53,9 @@ class Cluster:
     def node(self) -> Node:
         """The running broker. Its loop is in another thread: look, do not touch."""
         if self._node is None:
-            raise RuntimeError("the cluster is not running; use it as a context manager or call start()")
+            raise RuntimeError(
+                "the cluster is not running; use it as a context manager or call start()"
+            )
         return self._node
 
     @property
@@ -169,7 +173,7 @@ class Cluster:
         self.close()
 
 
-async def _await(awaitable):  # type: ignore[no-untyped-def]
+async def _await(awaitable: Awaitable[T]) -> T:
     return await awaitable
 
 

@@ -1,0 +1,194 @@
+"""Nothing is answered before it is durable and published; many changes share a flush."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.metadata.image import ResourceType
+from barnabas.wire.errors import ApiError, ErrorCode
+from barnabas.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tests.controller.harness import Machine, ManualBackground, Running
+
+
+def create(name: str) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)]
+    )
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def manual(machine: Machine) -> ManualBackground:
+    machine.start()
+    background = ManualBackground()
+    machine.controller._committing._background = background
+    return background
+
+
+def test_an_answer_waits_for_the_flush_and_the_publisher(
+    machine: Machine, manual: ManualBackground
+) -> None:
+    before = len(machine.published)
+    running = Running(machine.controller.create_topics(create("a")))
+    assert not running.done
+    assert "a" not in machine.controller.image.topics
+    assert len(machine.published) == before
+    manual.step()
+    assert "a" in machine.controller.image.topics
+    assert "a" in machine.published[-1][0].topics
+    assert running.resume().done
+
+
+def test_changes_gather_while_the_disk_works(machine: Machine, manual: ManualBackground) -> None:
+    names = [f"t{number}" for number in range(50)]
+    running = [Running(machine.controller.create_topics(create(name))) for name in names]
+    assert len(manual.queue) == 1
+    manual.step()
+    assert all(each.resume().done for each in running)
+    assert not manual.queue
+    assert machine.controller.image.topics.keys() >= set(names)
+
+
+def test_what_is_appended_during_a_flush_waits_for_the_next(
+    machine: Machine, manual: ManualBackground
+) -> None:
+    first = Running(machine.controller.create_topics(create("a")))
+    flush = machine.controller.quorum.log.flush
+
+    def slow_flush() -> int:
+        done = flush()
+        second.append(Running(machine.controller.create_topics(create("b"))))
+        return done
+
+    second: list[Running] = []
+    machine.controller.quorum.log.flush = slow_flush  # type: ignore[method-assign]
+    manual.queue.clear()
+    machine.controller._committing._flushing = False
+    machine.controller._committing._flush()
+    manual.step()
+    machine.controller.quorum.log.flush = flush  # type: ignore[method-assign]
+    assert first.resume().done
+    assert not second[0].resume().done
+    manual.step()
+    assert second[0].resume().done
+
+
+def test_decisions_see_what_is_not_committed_yet(
+    machine: Machine, manual: ManualBackground
+) -> None:
+    Running(machine.controller.create_topics(create("a")))
+    second = Running(machine.controller.create_topics(create("a")))
+    assert not second.done, "an answer that rests upon an uncommitted change has to wait for it"
+    manual.step()
+    response = second.resume().result
+    assert isinstance(response, CreateTopicsResponse)
+    assert response.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_the_publisher_is_told_in_the_order_of_the_log(
+    machine: Machine, manual: ManualBackground
+) -> None:
+    del machine.published[:]
+    for name in "cab":
+        Running(machine.controller.create_topics(create(name)))
+    manual.step()
+    offsets = [image.offset for image, _delta in machine.published]
+    assert offsets == sorted(offsets)
+    assert [list(delta.created_topics) for _image, delta in machine.published] == [
+        ["c"], ["a"], ["b"]
+    ]  # fmt: skip
+
+
+def test_a_failing_publisher_does_not_stop_the_others(
+    machine: Machine, manual: ManualBackground
+) -> None:
+    def fail(image: object, delta: object) -> None:
+        raise RuntimeError("no")
+
+    machine.controller._committing._publish = fail
+    running = Running(machine.controller.create_topics(create("a")))
+    manual.step()
+    assert running.resume().done
+    assert running.error is None
+
+
+def test_a_disk_that_fails_to_flush_ends_the_controller(
+    machine: Machine, manual: ManualBackground
+) -> None:
+    running = Running(machine.controller.create_topics(create("a")))
+
+    def fail() -> int:
+        raise OSError(5, "no such luck")
+
+    machine.controller.quorum.log.flush = fail  # type: ignore[method-assign]
+    manual.queue.clear()
+    machine.controller._committing._flushing = False
+    machine.controller._committing._flush()
+    manual.step()
+    assert isinstance(running.resume().error, ApiError)
+    assert "a" not in machine.controller.image.topics
+    assert len(machine.failures) == 1
+    later = Running(machine.controller.create_topics(create("b")))
+    assert isinstance(later.error, ApiError)
+    assert later.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert Running(machine.controller.stop()).done
+
+
+def test_a_disk_that_fails_to_append_ends_the_controller(machine: Machine) -> None:
+    machine.start()
+
+    def fail(*args: object) -> int:
+        raise OSError(28, "full")
+
+    machine.controller.quorum.log.append = fail  # type: ignore[method-assign]
+    running = Running(machine.controller.create_topics(create("a")))
+    assert isinstance(running.error, ApiError)
+    assert len(machine.failures) == 1
+    assert "a" not in machine.controller._committing.latest.topics
+
+
+def test_what_waits_is_bounded(machine: Machine, manual: ManualBackground) -> None:
+    from barnabas.controller.kraft import committing
+
+    original = committing.MAX_WAITING
+    try:
+        committing.MAX_WAITING = 5
+        for number in range(5):
+            assert not Running(machine.controller.create_topics(create(f"t{number}"))).done
+        refused = Running(machine.controller.create_topics(create("last")))
+        assert isinstance(refused.error, ApiError)
+    finally:
+        committing.MAX_WAITING = original
+
+
+def test_dynamic_settings_reach_the_decisions(machine: Machine) -> None:
+    from barnabas.wire.messages.incremental_alter_configs import (
+        AlterableConfig,
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
+
+    machine.start()
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=ResourceType.BROKER,
+                resource_name="",
+                configs=[AlterableConfig(name="log.retention.ms", value="7777")],
+            )
+        ]
+    )
+    response = Running(machine.controller.incremental_alter_configs(request)).result
+    assert response.responses[0].error_message is None
+    created = Running(machine.controller.create_topics(create("a"))).result.topics[0]
+    shown = {config.name: config for config in created.configs}
+    assert shown["retention.ms"].value == "7777"
+    assert shown["retention.ms"].config_source == 3
