@@ -85,7 +85,8 @@ class BarnabasBroker:
             ended = self.process.poll() is not None
             found = BOOTSTRAP_LINE.search(self.log_file.read_bytes()[position:])
             if found:
-                return found[1].decode()
+                # A broker tells clients the address that they used: one that is no name.
+                return found[1].decode().replace("localhost", "127.0.0.1")
             if ended:
                 break
             time.sleep(0.02)

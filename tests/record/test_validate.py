@@ -286,7 +286,7 @@ def test_records_without_keys_in_a_compacted_topic():
     assert refused.code == ErrorCode.INVALID_RECORD
     assert [index for index, _message in refused.record_errors] == [1, 3]
     assert refused.record_errors[0][1] == (
-        "Compacted topic cannot accept message without key in topic partition castle-0."
+        "Compacted topic cannot accept message without key in topic partition castle-0"
     )
     assert "2 record errors in total" in str(refused.message)
 

@@ -121,7 +121,6 @@ async def test_api_versions_keeps_its_place_behind_requests_that_wait() -> None:
         (raw(12, 4, b"\xff\xff\x01\x00\x20"), "a tagged field of its header has 32 bytes"),
         (raw(12, 4, b"\xff\xff\x00"), "Heartbeat version 4 cannot be read"),
         (frame(HEARTBEAT, 4, 1)[:-1], "Heartbeat version 4 cannot be read"),
-        (frame(HEARTBEAT, 4, 1) + b"12", "bytes follow its body"),
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "speaks HTTP"),
         (b"POST /topics HTTP/1.1\r\n", "speaks HTTP"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "speaks TLS"),
@@ -162,6 +161,16 @@ async def test_tagged_fields_in_a_header_are_skipped() -> None:
         changed = plain[4:header_end] + tags + plain[header_end + 1 :]
         peer.send(struct.pack(">i", len(changed)) + changed)
         assert (await peer.response(ApiKey.HEARTBEAT, 4))[0] == 8
+
+
+@on_loop
+async def test_bytes_after_the_body_are_passed_over() -> None:
+    async with serving(BEATING) as served:
+        peer = await served.connect()
+        longer = frame(HEARTBEAT, 4, 8, "c")[4:] + b"\0\1\2"
+        peer.send(struct.pack(">i", len(longer)) + longer + frame(HEARTBEAT, 4, 9, "c"))
+        assert (await peer.response(ApiKey.HEARTBEAT, 4))[0] == 8
+        assert (await peer.response(ApiKey.HEARTBEAT, 4))[0] == 9
 
 
 @on_loop

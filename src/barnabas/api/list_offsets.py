@@ -38,6 +38,7 @@ _FIRST_VERSION_OF = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+_LEADER_EPOCH_SINCE = 4
 _CONSUMER = -1
 _READ_COMMITTED = 1
 
@@ -56,7 +57,10 @@ def handle(node: Node, context: Context, request: ListOffsetsRequest) -> ListOff
             try:
                 if asked[topic.name, index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
-                answers.append(_find(node, context, request, topic.name, partition))
+                answer = _find(node, context, request, topic.name, partition)
+                if context.api_version < _LEADER_EPOCH_SINCE:
+                    answer.leader_epoch = -1
+                answers.append(answer)
             except ApiError as error:
                 answers.append(_refused(index, error.code))
             except OSError as error:

@@ -40,6 +40,8 @@ ADMIN_CLIENT_ID = "__admin_client"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _HEADER_SIZE = 61
+_MAGIC = 16
+_MAGIC_2 = 2
 _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 0x07
 _ZSTD = 4
@@ -126,7 +128,7 @@ def _checked(
             f"Produce requests with version {context.api_version} must have exactly one record "
             "batch per partition",
         )
-    if len(records) >= _HEADER_SIZE:
+    if len(records) >= _HEADER_SIZE and records[_MAGIC] == _MAGIC_2:
         attributes = records[_ATTRIBUTES_LOW_BYTE]
         if attributes & _CODEC_MASK == _ZSTD and context.api_version < FIRST_VERSION_WITH_ZSTD:
             raise ApiError(

@@ -388,7 +388,7 @@ def _refusal_of_records(
         (
             index,
             "Compacted topic cannot accept message without key in topic partition "
-            f"{rules.topic_partition}."
+            f"{rules.topic_partition}"
             if key_is_missing
             else f"Timestamp {timestamp} of message with offset {index} is out of range. "
             f"The timestamp should be within [{lowest}, {highest}]",
