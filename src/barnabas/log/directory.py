@@ -27,6 +27,17 @@ from barnabas.seams import Disk
 logger = logging.getLogger(__name__)
 
 
+class DirectoryInUse(OSError):
+    """Another process holds the directory's lock. This is no failing disk: two nodes must not share
+    a directory, so the one that came second does not start."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            errno.EBUSY,
+            f"{path} is in use by another process: its {file_names.LOCK} file is locked",
+        )
+
+
 class LogDirectory:
     def __init__(self, disk: Disk, path: str) -> None:
         self.path = path
@@ -59,10 +70,7 @@ class LogDirectory:
         self._disk.make_directory(self.path)
         self._lock = self._disk.lock(self._file(file_names.LOCK))
         if self._lock is None:
-            raise OSError(
-                errno.EBUSY,
-                f"{self.path} is in use by another process: its {file_names.LOCK} file is locked",
-            )
+            raise DirectoryInUse(self.path)
         marker = self._file(file_names.CLEAN_SHUTDOWN)
         self.shutdown = read_clean_shutdown(self._disk, marker)
         if self.shutdown is not None:

@@ -21,13 +21,13 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochs:
-    __slots__ = ("_disk", "_epochs", "_offsets", "latest", "path", "unsynced")
+    __slots__ = ("_disk", "_epochs", "_offsets", "latest", "path", "synced_version", "version")
 
     def __init__(
         self, disk: Disk, path: str, entries_at_start: Sequence[tuple[int, int]] = ()
     ) -> None:
         self.path = path
-        self.unsynced = False
+        self.version = self.synced_version = 0  # counts the changes
         self._disk = disk
         entries = entries_at_start
         self._epochs = [epoch for epoch, _ in entries]
@@ -108,16 +108,12 @@ class LeaderEpochs:
     def _changed(self) -> None:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         write_epochs(self._disk, self.path, self.entries())
-        self.unsynced = True
+        self.version += 1
 
-    def sync(self) -> bool:
-        """Make the file durable, except for its name: True if the directory must be synced too.
-        Safe in another thread."""
-        if not self.unsynced:
-            return False
-        self.unsynced = False
-        self._disk.open(self.path).sync()
-        return True
+    def sync(self) -> None:
+        """Make the file durable, except for its name. Safe in another thread."""
+        if self.version:
+            self._disk.open(self.path).sync()
 
     def moved(self, path: str) -> None:
         self.path = path

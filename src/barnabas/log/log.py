@@ -6,10 +6,10 @@
 Everything below the flushed offset survives a power cut; below the recovery point the indexes do so
 too, and a start after a crash looks at nothing there.
 
-Only the loop changes a log. `flush` may run in a thread meanwhile: it looks at the end first and
-at the segments then, so that whatever it claims to have flushed it has. Appending is checked and
-decided before a byte is written and takes effect after the last one is; a failed write leaves no
-trace.
+Only the loop changes a log. `sync` may run in threads meanwhile, also in several at once: it looks
+at the end first and at the segments then, changes nothing, and gives what it has made durable;
+`note_flushed` takes that over on the loop. Appending is checked and decided before a byte is
+written and takes effect after the last one is; a failed write leaves no trace.
 
 Reads give ranges of files, never bytes. Where the last appended batches lie is remembered, so that
 a consumer at the tail is answered without looking into an index or a file.
@@ -80,6 +80,16 @@ class ActiveProducer(NamedTuple):
     current_txn_first_offset: int
 
 
+class FlushPoint(NamedTuple):
+    """What a sync has made durable, unless the log was truncated meanwhile."""
+
+    truncations: int
+    end_offset: int
+    recovery_point: int
+    directory_version: int
+    epochs_version: int
+
+
 class UnexpectedOffset(Exception):
     """A leader sent batches that do not continue the follower's log."""
 
@@ -90,7 +100,8 @@ class Log:
         "_bases",
         "_client_rules",
         "_coordinator_rules",
-        "_directory_unsynced",
+        "_directory_synced",
+        "_directory_version",
         "_disk",
         "_doomed",
         "_flush_messages",
@@ -152,7 +163,6 @@ class Log:
         self._has_aborted = False
         for segment in self._segments:
             segment.open_segments = self._open_segments
-            segment.jitter_ms = 0
             self._has_aborted = self._has_aborted or not segment.transaction_index.is_empty
         self.epochs = loaded.epochs
         self.producers = loaded.producers
@@ -168,9 +178,11 @@ class Log:
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}
         self._doomed: list[tuple[int, Segment]] = []
-        self._directory_unsynced = False
+        self._directory_version = 0  # counts names given and taken in the directory
+        self._directory_synced = 0
         self.truncations = 0
         self.update_config(config)
+        self._active.jitter_ms = self._jitter_ms()
         self.update_high_watermark(min(high_watermark, self.log_end_offset))
 
     @classmethod
@@ -413,22 +425,25 @@ class Log:
             self.on_roll(self)
         return self._active
 
+    def _jitter_ms(self) -> int:
+        limit_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if limit_ms <= 0 or self._randomness is None:
+            return 0
+        return self._randomness.randrange(limit_ms)
+
     def _start_segment(self, base_offset: int, now_ms: int) -> None:
         config = self.config
-        jitter_ms = 0
-        if config.segment_jitter_ms > 0 and self._randomness is not None:
-            jitter_ms = self._randomness.randrange(min(config.segment_jitter_ms, config.segment_ms))
         segment = Segment.create(
             self._disk,
             self.directory,
             base_offset,
             now_ms=now_ms,
-            jitter_ms=jitter_ms,
+            jitter_ms=self._jitter_ms(),
             preallocate_bytes=config.segment_size if config.preallocate else 0,
         )
         segment.open_segments = self._open_segments
         self._open_segments.opened(segment)
-        self._directory_unsynced = True
+        self._directory_version += 1
         self._segments.append(segment)
         self._bases.append(base_offset)
         self._active = segment
@@ -596,7 +611,7 @@ class Log:
         high_watermark = self.high_watermark
         unstable = self.producers.first_unstable_offset
         if unstable is not None and unstable < high_watermark:
-            return unstable
+            return max(unstable, self.log_start_offset)
         return high_watermark
 
     def increment_log_start_offset(self, offset: int) -> bool:
@@ -630,49 +645,52 @@ class Log:
     # -- durability
 
     def flush(self) -> None:
-        """Make everything that is in the log now survive a power cut. Safe in a thread."""
+        """Make everything that is in the log now survive a power cut."""
+        self.note_flushed(self.sync())
+
+    def sync(self, *, active: bool = True) -> FlushPoint:
+        """Make everything durable, or only what is sealed. Safe in a thread."""
         truncations = self.truncations
         end = self.log_end_offset
         segments = list(self._segments)
-        self._sync(segments)
-        if truncations == self.truncations:
-            self.unflushed_since_ms = None
-            self.flushed_offset = max(self.flushed_offset, end)
-            self.recovery_point = max(self.recovery_point, segments[-1].base_offset)
-
-    def flush_sealed(self) -> None:
-        """Make all segments but the active one durable. Safe in a thread."""
-        truncations = self.truncations
-        segments = list(self._segments)
-        end = segments[-1].base_offset
-        if end <= self.recovery_point:
-            return
-        self._sync(segments, active=False)
-        if truncations == self.truncations:
-            self.flushed_offset = max(self.flushed_offset, end)
-            self.recovery_point = max(self.recovery_point, end)
-
-    def _sync(self, segments: list[Segment], *, active: bool = True) -> None:
         last = segments[-1]
-        sync_directory = self._directory_unsynced
-        self._directory_unsynced = False
+        directory_version = self._directory_version
+        epochs_version = self.epochs.version
         first = max(
             bisect_right([each.base_offset for each in segments], self.recovery_point) - 1, 0
         )
-        try:
-            for segment in segments[first:-1]:
-                segment.sync()
-            for segment in segments[first + 1 :]:
-                self.snapshots.sync(segment.base_offset)
-            if active:
-                # Its indexes are built anew after a crash, so they need no sync.
-                last.sync(indexes=False)
-            sync_directory = self.epochs.sync() or sync_directory
-            if sync_directory:
-                self._disk.sync_directory(self.directory)
-        except OSError:
-            self._directory_unsynced = self._directory_unsynced or sync_directory
-            raise
+        for segment in segments[first:-1]:
+            segment.sync()
+        for segment in segments[first + 1 :]:
+            self.snapshots.sync(segment.base_offset)
+        if active:
+            # Its indexes are built anew after a crash, so they need no sync.
+            last.sync(indexes=False)
+        else:
+            end = last.base_offset
+        new_epochs = epochs_version != self.epochs.synced_version
+        if new_epochs:
+            self.epochs.sync()
+        if new_epochs or directory_version != self._directory_synced:
+            self._disk.sync_directory(self.directory)
+        return FlushPoint(truncations, end, last.base_offset, directory_version, epochs_version)
+
+    def note_flushed(self, point: FlushPoint) -> None:
+        self._directory_synced = max(self._directory_synced, point.directory_version)
+        self.epochs.synced_version = max(self.epochs.synced_version, point.epochs_version)
+        if point.truncations != self.truncations:
+            return
+        self.flushed_offset = max(self.flushed_offset, point.end_offset)
+        self.recovery_point = max(self.recovery_point, point.recovery_point)
+        if self.flushed_offset >= self.log_end_offset:
+            self.unflushed_since_ms = None
+
+    def sync_sealed(self) -> FlushPoint:
+        """Make all segments but the active one durable. Safe in a thread."""
+        return self.sync(active=False)
+
+    def flush_sealed(self) -> None:
+        self.note_flushed(self.sync_sealed())
 
     def close(self) -> None:
         """An orderly end: everything is written and durable, a snapshot stands at the log's end."""
@@ -685,14 +703,14 @@ class Log:
         end = self.log_end_offset
         changed = (
             self.recovery_point < end
-            or self._directory_unsynced
-            or self.epochs.unsynced
+            or self._directory_version != self._directory_synced
+            or self.epochs.version != self.epochs.synced_version
             or end not in self.snapshots.offsets
         )
         if changed:
             self._active.close()
             self.snapshots.write(end, self.producers)
-            self._directory_unsynced = True
+            self._directory_version += 1
         return changed
 
     def sync_all(self) -> None:
@@ -776,7 +794,7 @@ class Log:
         self._older = {}
         self.epochs.truncate_from_end(offset)
         self.snapshots.remove_above(offset)
-        self._directory_unsynced = True
+        self._directory_version += 1
 
     # -- removing what is old
 
@@ -812,7 +830,7 @@ class Log:
             segment.change_suffix(file_names.DELETED)
             self.snapshots.remove(segment.base_offset)
             self._doomed.append((due_ms, segment))
-        self._directory_unsynced = True
+        self._directory_version += 1
 
     def take_doomed(self, now_ms: int) -> list[Segment]:
         """The segments whose files may now be removed; the caller does it."""
@@ -848,6 +866,6 @@ class Log:
         for segment in new:
             segment.change_suffix("")
             segment.open_segments = self._open_segments
-        self._directory_unsynced = True
+        self._directory_version += 1
         self._segments[slot : slot + len(old)] = new
         self._bases = [segment.base_offset for segment in self._segments]

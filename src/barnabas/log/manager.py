@@ -26,8 +26,8 @@ from barnabas.log.checkpoints import (
     write_partition_metadata,
 )
 from barnabas.log.cleaner import DEDUPE_BUFFER_BYTES, Cleaner
-from barnabas.log.directory import LogDirectory
-from barnabas.log.log import PRODUCER_EXPIRATION_MS, Log
+from barnabas.log.directory import DirectoryInUse, LogDirectory
+from barnabas.log.log import PRODUCER_EXPIRATION_MS, FlushPoint, Log
 from barnabas.log.recovery import UnreadableLog
 from barnabas.log.segment import OpenSegments
 from barnabas.seams import Background, Clock, Disk, Randomness
@@ -36,6 +36,10 @@ from barnabas.wire.uuids import ZERO, from_text, to_text
 logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], LogConfig]
+
+
+class NoUsableDirectory(Exception):
+    """A node without any directory can keep nothing: it must not start."""
 
 
 class DuplicateLog(Exception):
@@ -110,12 +114,16 @@ class LogManager:
         for directory in self.directories:
             try:
                 names = directory.open()
+            except DirectoryInUse as error:
+                directory.error = error
+                raise
             except OSError as error:
                 self.failed(directory.path, error)
                 continue
             self._load_directory(directory, names)
         if self.directories and not self.live_directories():
-            logger.error("none of the log directories can be used")
+            reasons = "; ".join(f"{each.path}: {each.error}" for each in self.directories)
+            raise NoUsableDirectory(f"None of the log directories can be used ({reasons}).")
 
     def _load_directory(self, directory: LogDirectory, names: list[str]) -> None:
         now_ms = self._clock.now_ms()
@@ -397,27 +405,35 @@ class LogManager:
 
     def flush_dirty(self, now_ms: int) -> None:
         """Flush the logs whose oldest unflushed record has waited for `flush.ms`."""
-        for log in self._logs.values():
-            since_ms = log.unflushed_since_ms
-            if since_ms is not None and now_ms - since_ms >= log.config.flush_ms:
-                self._flush(log, log.flush)
+        due = [
+            log
+            for log in self._logs.values()
+            if log.unflushed_since_ms is not None
+            and now_ms - log.unflushed_since_ms >= log.config.flush_ms
+        ]
+        for log in self._guarded(due):
+            self._flush(log, log.sync)
 
     def _rolled(self, log: Log) -> None:
-        self._flush(log, log.flush_sealed)
+        self._flush(log, log.sync_sealed)
 
-    def _flush(self, log: Log, flush: Callable[[], None]) -> None:
+    def _flush(self, log: Log, sync: Callable[[], FlushPoint]) -> None:
         if log in self._flushing:
             return
         self._flushing.add(log)
 
-        def done(_: None, error: Exception | None) -> None:
+        def done(point: FlushPoint | None, error: Exception | None) -> None:
             self._flushing.discard(log)
+            if not self._is_current(log):
+                return  # deleted meanwhile, and its files with it
             if isinstance(error, OSError):
                 self.failed(log.parent_directory, error)
             elif error is not None:
                 raise error
+            elif point is not None:
+                log.note_flushed(point)
 
-        self._background.submit(flush, done)
+        self._background.submit(sync, done)
 
     def checkpoint(self) -> None:
         """Write recovery points, log start offsets and high watermarks."""

@@ -274,6 +274,7 @@ class Loader:
         self._snapshots.sync(end)
         self._epochs.sync()
         self._disk.sync_directory(self._directory)
+        self._epochs.synced_version = self._epochs.version
         return True
 
     def _recover_segment(self, segment: Segment) -> tuple[bool, int]:

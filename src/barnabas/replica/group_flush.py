@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from barnabas.log.log import FlushPoint
     from barnabas.replica.partition import Partition
     from barnabas.seams import Background
 
@@ -36,31 +37,32 @@ class GroupFlush:
             self._start()
 
     def _start(self) -> None:
-        batch = list(self._dirty)
+        batch = [(partition, partition.log) for partition in self._dirty]
         self._dirty.clear()
         self._busy = True
-        failures: list[tuple[Partition, OSError]] = []
+        points: list[FlushPoint | OSError | None] = []
 
-        def flush_all() -> None:
-            for partition in batch:
-                log = partition.log
-                if log is None:
-                    continue
+        def sync_all() -> None:
+            for _, log in batch:
                 try:
-                    log.flush()
+                    points.append(None if log is None else log.sync())
                 except OSError as error:
-                    failures.append((partition, error))
+                    points.append(error)
 
         def finished(_: None, error: Exception | None) -> None:
             self._busy = False
             self.rounds += 1
             if error is not None:
                 raise error
-            for partition, failure in failures:
-                self._failed(partition, failure)
-            for partition in batch:
-                self._flushed(partition)
+            for (partition, log), point in zip(batch, points, strict=True):
+                if log is None or partition.log is not log:
+                    continue  # deleted, or offline, meanwhile
+                if isinstance(point, OSError):
+                    self._failed(partition, point)
+                elif point is not None:
+                    log.note_flushed(point)
+                    self._flushed(partition)
             if self._dirty and not self._busy:
                 self._start()
 
-        self._background.submit(flush_all, finished)
+        self._background.submit(sync_all, finished)
