@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from barnabas.log.compaction import Compacted, Compaction, CompactionJob, LastOfProducer
 from barnabas.log.directory import LogDirectory
+from barnabas.log.index import CorruptIndex
 from barnabas.log.log import Log
 from barnabas.log.segment import Segment
+from barnabas.log.transaction_index import AbortedTransaction
 from barnabas.record.errors import BadRecords
 from barnabas.seams import Background, Disk
 
@@ -127,10 +129,21 @@ class Cleaner:
                 best = found
         if best is None:
             return False
-        self._start(best, now_ms)
+        try:
+            aborted = best.log.aborted_transactions(best.segments[0].base_offset, best.end)
+        except OSError as error:
+            self._failed(best.log.parent_directory, error)
+        except CorruptIndex as error:
+            self._give_up(best.log, error)
+        else:
+            self._start(best, aborted, now_ms)
         return True
 
-    def _start(self, chosen: Candidate, now_ms: int) -> None:
+    def _give_up(self, log: Log, error: Exception) -> None:
+        logger.error("%s cannot be compacted: %s", log.name, error)
+        self._uncleanable.add(log)
+
+    def _start(self, chosen: Candidate, aborted: list[AbortedTransaction], now_ms: int) -> None:
         log = chosen.log
         job = CompactionJob(
             disk=self._disk,
@@ -141,6 +154,7 @@ class Cleaner:
             end=chosen.end,
             now_ms=now_ms,
             map_bytes=self._map_bytes,
+            aborted=aborted,
             last_of_producers={
                 state.producer_id: LastOfProducer(
                     state.epoch, state.batches[-1].last_offset if state.batches else None
@@ -164,8 +178,7 @@ class Cleaner:
             except OSError as failure:
                 self._failed(log.parent_directory, failure)
             except BadRecords as failure:
-                logger.error("%s cannot be compacted: %s", log.name, failure)
-                self._uncleanable.add(log)
+                self._give_up(log, failure)
 
         self._background.submit(Compaction(job).run, done)
 

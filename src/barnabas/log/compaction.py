@@ -57,7 +57,8 @@ class CompactionJob:
     """Everything a round needs, taken from the log while the loop stands still.
 
     `segments` are all sealed segments up to the first one that may not be cleaned; `first_dirty` is
-    where the last round ended, `end` where this one must end at the latest.
+    where the last round ended, `end` where this one must end at the latest. `aborted` are all aborted
+    transactions with records below `end`: their markers may lie beyond it.
     """
 
     disk: Disk
@@ -68,6 +69,7 @@ class CompactionJob:
     end: int
     now_ms: int
     map_bytes: int
+    aborted: list[AbortedTransaction]
     last_of_producers: Mapping[int, LastOfProducer]
 
 
@@ -92,9 +94,7 @@ class Compaction:
         end = self._build_map()
         result = Compacted(first_dirty=end)
         segments = [segment for segment in job.segments if segment.base_offset < end]
-        transactions = CleanedTransactions(
-            aborted for segment in segments for aborted in _aborted_of(_copy(job, segment))
-        )
+        transactions = CleanedTransactions(job.aborted)
         for group in self._groups(segments):
             cleaned = self._clean_group(group, transactions)
             result.replacements.append((group, [cleaned]))
@@ -111,9 +111,7 @@ class Compaction:
             for segment, following in _with_next(job.segments, job.end)
             if following > job.first_dirty
         ]
-        transactions = CleanedTransactions(
-            aborted for segment in dirty for aborted in _aborted_of(_copy(job, segment))
-        )
+        transactions = CleanedTransactions(job.aborted)
         for segment in dirty:
             reader = _copy(job, segment)
             for batch in scan_batches(reader.file, 0, reader.size):
@@ -356,10 +354,6 @@ def _copy(job: CompactionJob, segment: Segment) -> Segment:
         created_ms=job.now_ms,
         has_transaction_index=not segment.transaction_index.is_empty,
     )
-
-
-def _aborted_of(segment: Segment) -> Iterator[AbortedTransaction]:
-    return segment.transaction_index.entries()
 
 
 def _with_next(segments: list[Segment], end: int) -> Iterator[tuple[Segment, int]]:

@@ -7,7 +7,6 @@ again, and its partitions with it. Checkpoints only save time or restore what se
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable, Iterable
 
@@ -35,6 +34,16 @@ class DirectoryInUse(OSError):
         super().__init__(
             errno.EBUSY,
             f"{path} is in use by another process: its {file_names.LOCK} file is locked",
+        )
+
+
+class DirectoryInUse(OSError):
+    """Somebody else works in this directory: a second writer would ruin it, so nobody starts."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} is in use by another broker: its {file_names.LOCK} file is locked. "
+            "Stop that broker or choose another directory."
         )
 
 
@@ -88,6 +97,15 @@ class LogDirectory:
         except CorruptCheckpoint as error:
             logger.warning("going on without a checkpoint: %s", error)
             return {}
+
+    def checkpointed(self) -> set[TopicPartition]:
+        """All partitions that some checkpoint names, whether they are still here or not."""
+        return {
+            *self.recovery_points,
+            *self.log_start_offsets,
+            *self.high_watermarks,
+            *self.cleaner_offsets,
+        }
 
     def checkpoint(self, logs: Iterable[Log]) -> Callable[[], None]:
         """Look at the offsets of the logs now; gives what writes them, perhaps in a thread."""

@@ -558,9 +558,7 @@ class Log:
         found: list[AbortedTransaction] = []
         slot = max(bisect_right(self._bases, offset) - 1, 0)
         for segment in self._segments[slot:]:
-            if not segment.transaction_index.is_empty and segment.transaction_index.collect(
-                offset, upper_bound, found
-            ):
+            if segment.collect_aborted(offset, upper_bound, found):
                 break
         return found
 

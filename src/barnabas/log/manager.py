@@ -110,7 +110,9 @@ class LogManager:
     # -- start
 
     def load(self) -> None:
-        """Load every log of every directory that works; the others are offline."""
+        """Load every log of every directory that works; the others are offline.
+
+        A directory that another broker uses stops the start."""
         for directory in self.directories:
             try:
                 names = directory.open()
@@ -121,6 +123,7 @@ class LogManager:
                 self.failed(directory.path, error)
                 continue
             self._load_directory(directory, names)
+            self._stale.update(directory.checkpointed() - self._logs.keys())
         if self.directories and not self.live_directories():
             reasons = "; ".join(f"{each.path}: {each.error}" for each in self.directories)
             raise NoUsableDirectory(f"None of the log directories can be used ({reasons}).")
@@ -276,6 +279,8 @@ class LogManager:
         if key in self._stale:
             # An earlier log of that name is gone: its offsets must not be taken for the new one's.
             directory.checkpoint(self._in(directory))()
+            directory.cleaner_offsets.pop(key, None)
+            directory.write_cleaner_offsets()
             self._stale.discard(key)
         path = f"{directory.path}/{file_names.partition_directory(*key)}"
         log = Log.open(

@@ -17,7 +17,7 @@ from barnabas.log import file_names
 from barnabas.log.disk import FileRange
 from barnabas.log.index import OffsetIndex, TimeIndex
 from barnabas.log.scan import FoundBatch, find_batch, find_last_batch, scan_batches
-from barnabas.log.transaction_index import TransactionIndex
+from barnabas.log.transaction_index import AbortedTransaction, TransactionIndex
 from barnabas.record.errors import BadRecords
 from barnabas.record.read import batch_records
 from barnabas.seams import Disk, DiskFile
@@ -237,7 +237,14 @@ class Segment:
     def max_timestamp(self) -> int:
         if self._max_timestamp is None:
             self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
+            self._let_go_if_unused()
         return self._max_timestamp
+
+    def _let_go_if_unused(self) -> None:
+        """`OpenSegments` knows of segments whose log is open; an index alone must not stay open."""
+        if self._file is None:
+            self.time_index.release()
+            self.transaction_index.release()
 
     @property
     def max_timestamp_offset(self) -> int:
@@ -286,6 +293,16 @@ class Segment:
         """The first record that has the largest timestamp of this segment."""
         timestamp = self.max_timestamp
         return None if timestamp < 0 else self.find_by_timestamp(timestamp, self.base_offset)
+
+    def collect_aborted(
+        self, offset: int, upper_bound: int, found: list[AbortedTransaction]
+    ) -> bool:
+        """Add what touches `[offset, upper_bound)`; True if later segments cannot matter."""
+        if self.transaction_index.is_empty:
+            return False
+        complete = self.transaction_index.collect(offset, upper_bound, found)
+        self._let_go_if_unused()
+        return complete
 
     def next_offset(self) -> int:
         """The offset after the last batch, found by walking from the last index entry."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from barnabas.delayed.timer import TimingWheel
     from barnabas.log.log import AppendInfo, AppendOrigin, Log
     from barnabas.log.manager import LogManager
-    from barnabas.metadata.image import MetadataImage, TopicImage
+    from barnabas.metadata.image import TopicImage
     from barnabas.replica.fetch_session import FetchTarget
     from barnabas.seams import Background
 
@@ -56,6 +56,7 @@ class ReplicaManager:
         self._moved: dict[Partition, None] = {}
         self._listeners: dict[PartitionKey, Callable[[int], None]] = {}
         self.offline: set[PartitionKey] = set()
+        self.all_directories_failed: Callable[[], None] = lambda: None
 
     # ---- finding
 
@@ -196,16 +197,24 @@ class ReplicaManager:
             error,
         )
         self.logs.directory_failed(directory, error)
-        for partition in self.partitions.values():
-            if partition.log is not None and partition.log.parent_directory == directory:
-                partition.log = None
-                self.offline.add(partition.key)
-                self.wake(partition.key)
+        lost = [
+            partition
+            for partition in self.partitions.values()
+            if partition.log is not None and partition.log.parent_directory == directory
+        ]
+        for partition in lost:
+            partition.log = None
+            self.offline.add(partition.key)
+        for partition in lost:
+            self.wake(partition.key)
+        if not self.logs.live_directories():
+            self.all_directories_failed()
 
     # ---- following the metadata
 
-    def apply_topic(self, topic: TopicImage) -> None:
-        """Make this broker's part of a topic what the image says."""
+    def apply_topic(self, topic: TopicImage, *, is_new: bool = False) -> None:
+        """Make this broker's part of a topic what the image says. While a directory is offline, only
+        partitions that are new (not known from before a start) get a log: others may have one there."""
         self._names[topic.topic_id] = topic.name
         for index, registration in topic.partitions.items():
             key = (topic.name, index)
@@ -215,7 +224,7 @@ class ReplicaManager:
                     self._remove(partition)
                 continue
             if partition is None:
-                partition = self._create(topic, index)
+                partition = self._create(topic, index, is_new)
             if partition.apply(registration):
                 self.wake(key)
 
@@ -226,10 +235,10 @@ class ReplicaManager:
             if partition is not None and partition.topic_id == topic.topic_id:
                 self._remove(partition)
 
-    def _create(self, topic: TopicImage, index: int) -> Partition:
+    def _create(self, topic: TopicImage, index: int, is_new: bool) -> Partition:
         log: Log | None
         try:
-            log = self.logs.get_or_create(topic.name, index, topic.topic_id)
+            log = self.logs.get_or_create(topic.name, index, topic.topic_id, is_new=is_new)
         except OSError as error:
             logger.error("cannot create the log of %s-%d: %s", topic.name, index, error)
             log = None
@@ -254,7 +263,3 @@ class ReplicaManager:
             partition.log = None
             self.logs.delete(partition.topic, partition.index)
         self.wake(partition.key)
-
-    def load(self, image: MetadataImage) -> None:
-        for topic in image.topics.values():
-            self.apply_topic(topic)
