@@ -27,17 +27,6 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryInUse(OSError):
-    """Another process holds the directory's lock. This is no failing disk: two nodes must not share
-    a directory, so the one that came second does not start."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(
-            errno.EBUSY,
-            f"{path} is in use by another process: its {file_names.LOCK} file is locked",
-        )
-
-
-class DirectoryInUse(OSError):
     """Somebody else works in this directory: a second writer would ruin it, so nobody starts."""
 
     def __init__(self, path: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, wait
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 Result = TypeVar("Result")
+
+MIN_OPEN_SEGMENTS = 16
+MAX_OPEN_SEGMENTS = 4096
 
 
 class FileRange:
@@ -200,6 +204,15 @@ class RealDisk:
             os.close(fd)
             return None
         return RealFile(path, fd, 0)
+
+
+def open_segments_limit() -> int:
+    """How many segments may be open at once: each has up to four files, and connections need
+    descriptors too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_OPEN_SEGMENTS
+    return max(min(soft // 8, MAX_OPEN_SEGMENTS), MIN_OPEN_SEGMENTS)
 
 
 class InlineBackground:

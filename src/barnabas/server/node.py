@@ -25,7 +25,7 @@ from barnabas.api.registry import advertised_versions, load_handlers
 from barnabas.config.topic import LogConfig
 from barnabas.coordinator.group.config import GroupCoordinatorConfig
 from barnabas.coordinator.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from barnabas.log.disk import RealDisk, ThreadBackground
+from barnabas.log.disk import RealDisk, ThreadBackground, open_segments_limit
 from barnabas.log.manager import LogManager
 from barnabas.metadata.image import ResourceType
 from barnabas.replica.fetch_session import FetchSessionCache
@@ -105,6 +105,7 @@ class Node:
         self.lifecycle = Lifecycle()
         self.node_id = config.node_id
         self.cluster_id = ""
+        self.failure: str | None = None
         self.network = Network(
             loop=world.loop,
             clock=world.clock,
@@ -123,6 +124,7 @@ class Node:
             clock=world.clock,
             randomness=world.randomness,
             broker=config,
+            open_files_limit=open_segments_limit(),
         )
         self.replicas = ReplicaManager(
             config.node_id,
@@ -133,6 +135,7 @@ class Node:
             flush_before_ack=config.barnabas_flush_before_ack,
         )
         self.logs.failed = self.replicas.directory_failed
+        self.replicas.all_directories_failed = self._all_directories_failed
         self.advertised = Advertised(
             [
                 Endpoint(each.name, each.host, each.port)
@@ -252,7 +255,15 @@ class Node:
 
     def metadata_failed(self, error: OSError) -> None:
         """Without its metadata log a node can decide nothing: it stops, so that it is noticed."""
-        logger.critical("the metadata log cannot be written (%s): shutting down", error)
+        self._give_up(f"the metadata log cannot be written ({error})")
+
+    def _all_directories_failed(self) -> None:
+        if self.lifecycle.state is BrokerState.RUNNING:
+            self._give_up("all log directories have failed")
+
+    def _give_up(self, reason: str) -> None:
+        logger.critical("%s: shutting down", reason)
+        self.failure = reason
         self._stopping = self._stopping or self.world.loop.create_task(self._tear_down(clean=False))
 
     # ---- following the metadata
@@ -268,6 +279,7 @@ class Node:
                 self.logs.update_config(name, self.log_config(name))
             elif resource_type == ResourceType.BROKER:
                 self._apply_dynamic_config()
+        running = self.lifecycle.state is BrokerState.RUNNING
         deleted = list(delta.deleted_topics.values())
         for topic in deleted:
             self.replicas.remove_topic(topic)
@@ -276,7 +288,7 @@ class Node:
                 for index in topic.partitions:
                     self.groups.resign(index)
         for topic in delta.changed_topics.values():
-            self.replicas.apply_topic(topic)
+            self.replicas.apply_topic(topic, is_new=running)
             if topic.name == OFFSETS_TOPIC:
                 self._lead_groups(topic)
         if deleted:

@@ -33,6 +33,8 @@ async def _run(make: Callable[[], Node], started: Callable[[Node], None]) -> Non
     for wait in waits:
         wait.cancel()
     await node.stop()
+    if node.failure is not None:
+        raise SystemExit(1)
 
 
 def raise_open_files_limit() -> None:
