@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from barnabas.log.log import Log
+from barnabas.config.topic import LogConfig
+from barnabas.log.log import AppendInfo, AppendOrigin, Log
 from barnabas.record.batch import iterate_batches
 from barnabas.record.build import build_batch
 from barnabas.record.control import (
@@ -13,6 +15,7 @@ from barnabas.record.control import (
     build_end_transaction_marker,
 )
 from barnabas.record.read import Record, read_records
+from tests.log.simulated_disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000
 
@@ -70,3 +73,21 @@ def read_all(
     if control:
         return found
     return [record for record in found if record.key != b"\0\0\0\0" and record.key != b"\0\0\0\1"]
+
+
+DIRECTORY = "/data/t-0"
+
+
+def open_log(disk: SimulatedDisk, config: LogConfig | None = None, **options: Any) -> Log:
+    """The log of `t-0` on a simulated disk."""
+    if not disk.exists("/data"):
+        disk.make_directory("/data")
+    options.setdefault("now_ms", NOW_MS)
+    return Log.open(disk, DIRECTORY, config or LogConfig(), **options)
+
+
+def write(log: Log, data: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
+    """Append as the only replica: what is written is committed."""
+    info = log.append_as_leader(data, 0, NOW_MS, origin)
+    log.update_high_watermark(log.log_end_offset)
+    return info

@@ -50,7 +50,7 @@ class SimulatedFile:
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         self._disk.check("append", self.path)
-        self._inode.data[self.size :] = data
+        self._inode.data[self.size : self.size + len(data)] = data
         self.size += len(data)
         self._inode.modified_ms = self._disk.now_ms
 

@@ -37,5 +37,6 @@ def rules_for(config: LogConfig, name: str, origin: AppendOrigin) -> AppendRules
         is_compacted=config.compact,
         codec=codec,
         compression_level=None if codec is None else levels.get(codec),
+        max_decompressed_bytes=config.max_decompressed_message_bytes,
         origin=origin,
     )

@@ -171,13 +171,15 @@ class _Index:
     def moved(self, path: str) -> None:
         self.path = path
 
-    def _check_file(self) -> tuple[int, int] | None:
-        """The last entry, after checks that hold for both indexes."""
-        file = self._open()
-        if file.size % self.ENTRY_SIZE:
+    def check_size(self) -> None:
+        size = self._disk.size_of(self.path)
+        if size % self.ENTRY_SIZE:
             raise CorruptIndex(
-                f"{self.path} has {file.size} bytes, which is no multiple of {self.ENTRY_SIZE}"
+                f"{self.path} has {size} bytes, which is no multiple of {self.ENTRY_SIZE}"
             )
+
+    def _last_entry(self) -> tuple[int, int] | None:
+        self.check_size()
         return self._read(self.count - 1) if self.count else None
 
 
@@ -225,7 +227,7 @@ class OffsetIndex(_Index):
         self._keep(self._largest_slot(offset - self.base_offset - 1) + 1)
 
     def check(self, segment_size: int) -> None:
-        last = self._check_file()
+        last = self._last_entry()
         if last is not None and (last[0] < 0 or not 0 <= last[1] < max(segment_size, 1)):
             raise CorruptIndex(f"{self.path} ends in entry {last}, outside of its segment")
 
@@ -276,7 +278,9 @@ class TimeIndex(_Index):
                 high = middle
         self._keep(low)
 
-    def check(self) -> None:
-        last = self._check_file()
-        if last is not None and (last[1] < 0 or last[0] < self._read(0)[0]):
-            raise CorruptIndex(f"{self.path} ends in entry {last}, which is out of order")
+    def check(self, end_offset: int) -> None:
+        last = self._last_entry()
+        if last is not None and (
+            not 0 <= last[1] < end_offset - self.base_offset or last[0] < self._read(0)[0]
+        ):
+            raise CorruptIndex(f"{self.path} ends in entry {last}, outside of its segment")

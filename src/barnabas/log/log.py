@@ -30,7 +30,7 @@ from barnabas.log.producer_state import BatchMetadata, Change, ProducerState
 from barnabas.log.producer_update import prepare_batch
 from barnabas.log.recovery import LoadedLog, Loader, load_producers
 from barnabas.log.retention import breached_segments
-from barnabas.log.segment import Found, OpenSegments, Segment
+from barnabas.log.segment import MAX_RELATIVE_OFFSET, Found, OpenSegments, Segment
 from barnabas.log.transaction_index import AbortedTransaction
 from barnabas.record.validate import (
     AppendOrigin,
@@ -381,7 +381,9 @@ class Log:
             self._segment_ms,
             self._index_bytes,
         ):
-            segment = self.roll(now_ms)
+            first_offset = validated.headers[0].base_offset
+            too_far = next_offset - 1 - self.log_end_offset > MAX_RELATIVE_OFFSET
+            segment = self.roll(now_ms, first_offset if too_far else None)
         position = segment.size
         segment.append(buffer)
         recent = self._recent
@@ -411,11 +413,13 @@ class Log:
         if next_offset - self.flushed_offset >= self._flush_messages:
             self.flush()
 
-    def roll(self, now_ms: int) -> Segment:
+    def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Seal the active segment and start a new one, named after the log's end: so a gap between
-        two segments that were never cleaned tells that something was lost."""
+        two segments that were never cleaned tells that something was lost. Only a follower of a
+        compacted log can meet a gap that no segment can span, and names its `base_offset`."""
         sealed = self._active
-        base_offset = self.log_end_offset
+        if base_offset is None:
+            base_offset = self.log_end_offset
         if not sealed.size:
             return sealed
         sealed.seal()

@@ -20,6 +20,7 @@ from struct import Struct
 
 from barnabas.log import file_names
 from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.index import CorruptIndex
 from barnabas.log.producer_snapshot import SnapshotFiles
 from barnabas.log.producer_state import Change, Producers
 from barnabas.log.producer_update import prepare_batch
@@ -205,9 +206,20 @@ class Loader:
                 has_transaction_index=file_names.TXN_INDEX in present,
             )
             segments.append(segment)
-            if not {file_names.OFFSET_INDEX, file_names.TIME_INDEX} <= present and segment.size:
-                logger.warning("%s: segment %d lacks an index", self._name, base)
+            try:
+                if segment.size:
+                    segment.check_indexes(present)
+            except CorruptIndex as error:
+                logger.warning(
+                    "%s: building the indexes of %r anew: %s", self._name, segment, error
+                )
                 self._distrust(base)
+        if segments and self._clean:
+            try:
+                segments[-1].check_last_entries()
+            except CorruptIndex as error:
+                logger.warning("%s: building the last indexes anew: %s", self._name, error)
+                self._distrust(segments[-1].base_offset)
         return segments
 
     def _distrust(self, offset: int) -> None:

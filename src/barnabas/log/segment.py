@@ -11,11 +11,12 @@ within an int32 of it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from barnabas.log import file_names
 from barnabas.log.disk import FileRange
-from barnabas.log.index import OffsetIndex, TimeIndex
+from barnabas.log.index import CorruptIndex, OffsetIndex, TimeIndex
 from barnabas.log.scan import FoundBatch, find_batch, find_last_batch, scan_batches
 from barnabas.log.transaction_index import AbortedTransaction, TransactionIndex
 from barnabas.record.errors import BadRecords
@@ -303,6 +304,25 @@ class Segment:
         complete = self.transaction_index.collect(offset, upper_bound, found)
         self._let_go_if_unused()
         return complete
+
+    def check_indexes(self, present: Collection[str]) -> None:
+        """`CorruptIndex` if an index is missing or cut, as far as that can be told without reading
+        the large ones."""
+        for index, kind in (
+            (self.offset_index, file_names.OFFSET_INDEX),
+            (self.time_index, file_names.TIME_INDEX),
+        ):
+            if kind not in present:
+                raise CorruptIndex(f"{index.path} is missing")
+            index.check_size()
+        if not self.transaction_index.is_empty:
+            self.transaction_index.check()
+            self.transaction_index.release()
+
+    def check_last_entries(self) -> None:
+        """`CorruptIndex` if an index ends in an entry that cannot be right."""
+        self.offset_index.check(self.size)
+        self.time_index.check(self.next_offset())
 
     def next_offset(self) -> int:
         """The offset after the last batch, found by walking from the last index entry."""
