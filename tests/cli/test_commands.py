@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from barnabas.cli import main
 from tests.cli.conftest import Ran, environment
+from tests.cli.served import serve
 
 Run = Callable[..., Ran]
 
@@ -266,3 +268,50 @@ def test_storage(run: Run, tmp_path: Path) -> None:
     )
     assert [r["kind"] for r in dump.lines].count("record") >= 3
     assert "metadata.version" in dump.out
+
+
+def test_one_broker_a_directory(tmp_path: Path) -> None:
+    with serve(tmp_path) as first:
+        second = subprocess.run(
+            [sys.executable, "-m", "barnabas.cli.main", "up", "--port", "0"],
+            cwd=tmp_path,
+            env=environment(None),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert (second.returncode, second.stdout) == (1, "")
+        assert "is in use by another broker" in second.stderr
+        assert len(second.stderr.splitlines()) == 1
+        assert first.stop(signal.SIGINT)[0] == 0
+
+
+def test_up_for_programs_and_from_a_file(tmp_path: Path) -> None:
+    with serve(tmp_path, "up", "--port", "0", "--override", "no.such.setting=1") as served:
+        code, out, err = served.stop()
+    assert code == 0
+    assert out.count(f"-b {served.bootstrap}") == 3, "three commands to try"
+    assert "cluster id" in out
+    assert err.splitlines() == ["warning: unknown setting no.such.setting is ignored"]
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        f"controller.quorum.voters=1@localhost:9093\nlog.dirs={tmp_path / 'data'}\n"
+    )
+    start = [sys.executable, "-m", "barnabas.cli.main", "server", "start", str(file)]
+    for more, words in ((), "format"), (("--override", "num.partitions=x"), "num.partitions"):
+        refused = subprocess.run(
+            [*start, *more],
+            env=environment(None),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert words in refused.stderr
+    assert main.run(["storage", "format", "-c", str(file)]) == 0
+    with serve(tmp_path, "server", "start", str(file), "--override", "num.partitions=2") as served:
+        assert served.stop()[0] == 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barnabas.cli.up import announce, overrides_of, run_until_stopped
+from barnabas.cli.up import announce, log_level_option, overrides_of, run_until_stopped
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
@@ -35,9 +35,7 @@ Examples:
     metavar="KEY=VALUE",
     help="A setting that goes before the file's; may be given several times.",
 )
-@click.option(
-    "--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR."
-)
+@log_level_option("INFO")
 @click.option(
     "--format",
     "format_name",

@@ -79,7 +79,8 @@ def report_outcomes(out: Output, outcomes: Sequence[Any], done: str) -> int:
         if error is not None and out.is_text:
             complain(f"topic {outcome.name}: {error.detail} ({error.code.name})")
         elif error is None:
-            extent = f" ({outcome.partitions} partitions)" if outcome.partitions > 0 else ""
+            count = outcome.partitions
+            extent = f" ({count} partition{'s' if count > 1 else ''})" if count > 0 else ""
             out.line(f"{done} topic {outcome.name}{extent}")
     out.data(rows)
     return exits.worst(codes)

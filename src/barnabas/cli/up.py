@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +13,8 @@ from barnabas.cli.exits import FAILED, CommandError
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EPILOG = """\
 \b
@@ -38,6 +40,18 @@ def overrides_of(pairs: tuple[str, ...]) -> dict[str, str]:
             )
         overrides[name.strip()] = value.strip()
     return overrides
+
+
+def log_level_option(default: str) -> Callable[[F], F]:
+    return click.option(
+        "--log-level",
+        type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"], case_sensitive=False),
+        default=default,
+        show_default=True,
+        envvar="BARNABAS_LOG_LEVEL",
+        show_envvar=True,
+        help="What to write to standard error.",
+    )
 
 
 @click.command(epilog=EPILOG)
@@ -68,9 +82,7 @@ def overrides_of(pairs: tuple[str, ...]) -> dict[str, str]:
     metavar="KEY=VALUE",
     help="A broker setting; may be given several times.",
 )
-@click.option(
-    "--log-level", default="WARNING", show_default=True, help="DEBUG, INFO, WARNING or ERROR."
-)
+@log_level_option("WARNING")
 @click.option(
     "--format",
     "format_name",
@@ -98,6 +110,8 @@ def run_until_stopped(
 ) -> None:
     """Run a node; what can go wrong on the way is said in a sentence."""
     from barnabas.config.definition import ConfigError
+    from barnabas.log.directory import DirectoryInUse
+    from barnabas.log.manager import DuplicateLog, NoUsableDirectory
     from barnabas.raft.errors import StorageError
     from barnabas.server.logging import set_up_logging
     from barnabas.server.real import ListenFailure
@@ -106,14 +120,22 @@ def run_until_stopped(
     try:
         set_up_logging(log_level)
         run_node(make, started)
-    except (ConfigError, ListenFailure, StorageError, ValueError) as error:
+    except (
+        ConfigError,
+        DirectoryInUse,
+        DuplicateLog,
+        ListenFailure,
+        NoUsableDirectory,
+        StorageError,
+        ValueError,
+    ) as error:
         raise CommandError(str(error), FAILED) from error
 
 
 def announce(node: Node, format_name: str) -> None:
     warn(node)
     listeners = [
-        f"{listener.name}://{host}:{port}"
+        f"{listener.name}://{'[' + host + ']' if ':' in host else host}:{port}"
         for listener in node.network.listeners
         for host, port in listener.addresses
     ]
