@@ -269,6 +269,35 @@ class TestTransactions:
         assert node.clean()
         assert node.contents() == {b"t0": b"kept", b"a": b"1"}
 
+    def test_an_abort_whose_marker_comes_after_what_is_compacted_counts(self) -> None:
+        """Another open transaction keeps the end of compaction before the marker."""
+        node = Node()
+        node.write(batch(b"kept", key=b"t0"))
+        self.open_transaction(node, b"aborted")
+        node.log.roll(node.clock.ms)
+        node.write(
+            batch(b"open", key=b"o", producer=(8, 0, 0), transactional=True),
+            AppendOrigin.COORDINATOR,
+        )
+        node.log.roll(node.clock.ms)
+        self.end_transaction(node, commit=False)
+        assert node.log.last_stable_offset == 2
+        assert node.clean()
+        assert node.first_dirty() == 2
+        assert [(r.offset, r.value) for r in read_all(node.log)] == [(0, b"kept"), (2, b"open")]
+
+    def test_an_abort_marker_stays_while_its_records_do(self) -> None:
+        """The active segment is not compacted: what it holds still needs its marker's entry."""
+        node = Node()
+        self.open_transaction(node, b"1")
+        self.end_transaction(node, commit=False)
+        assert node.clean()
+        assert node.offsets() == []
+        node.append(b"z", b"1")
+        assert node.log.aborted_transactions(0, 3) != []
+        found = node.log.read(0, 1000, 3, True, with_aborted=True)
+        assert len(found.aborted_transactions) == 1
+
     def test_a_marker_goes_when_its_records_have_gone_and_a_horizon_has_passed(self) -> None:
         node = Node()
         self.open_transaction(node, b"1")
