@@ -46,7 +46,7 @@ def _result(
     node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message=None,
+        error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -57,7 +57,7 @@ def _result(
         result.error_message = error.message or error.code.message
         return result
     wanted = resource.configuration_keys
-    names = None if wanted is None else set(wanted)
+    names = set(wanted) if wanted else None
     result.configs = [
         DescribeConfigsResourceResult(
             name=each.name,
@@ -83,10 +83,10 @@ def _result(
 def _settings(node: Node, resource: DescribeConfigsResource) -> Iterable[Described]:
     image = node.metadata.image
     name = resource.resource_name
-    sources = BrokerSources(
-        per_broker=image.config(ResourceType.BROKER, str(node.node_id)),
-        for_all=image.config(ResourceType.BROKER, ""),
-        static=node.static_config.given,
+    sources = BrokerSources.of(
+        node.static_config,
+        image.config(ResourceType.BROKER, ""),
+        image.config(ResourceType.BROKER, str(node.node_id)),
     )
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -122,13 +122,18 @@ def _settings(node: Node, resource: DescribeConfigsResource) -> Iterable[Describ
                 )
             return describe_client_metrics(image.config(ResourceType.CLIENT_METRICS, name))
         case ResourceType.BROKER_LOGGER:
+            if name == "":
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            if name != str(node.node_id):
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {node.node_id} but received {name}",
+                )
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
                 "This broker has no loggers that can be changed at run time",
             )
-    raise ApiError(
-        ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
-    )
+    raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
 def error_response(

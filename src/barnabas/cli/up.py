@@ -64,7 +64,7 @@ def log_level_option(default: str) -> Callable[[F], F]:
 )
 @click.option(
     "--host",
-    default="127.0.0.1",
+    default="localhost",
     show_default=True,
     help="The address to listen on; 0.0.0.0 for all.",
 )
@@ -169,7 +169,7 @@ def announce(node: Node, format_name: str) -> None:
 
 def warn(node: Node) -> None:
     """Name settings that do nothing."""
-    for name in node.config.unknown_settings():
-        print(f"warning: unknown setting {name} is ignored", file=sys.stderr)
-    for name in node.config.unsupported_settings():
-        print(f"warning: setting {name} is not supported yet and is ignored", file=sys.stderr)
+    from barnabas.config.support import warnings
+
+    for warning in warnings(node.static_config):
+        print(f"warning: {warning}", file=sys.stderr)

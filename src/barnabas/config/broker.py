@@ -14,6 +14,7 @@ knows of. Values that are given are never changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -43,7 +44,10 @@ _ALONE: Final[Mapping[str, int]] = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
 }
+_SAYS_NOTHING: Final[Mapping[str, str]] = {"inter.broker.listener.name": "PLAINTEXT"}
 _LISTENER_PREFIX: Final = "listener.name."
+LISTENER_SETTINGS: Final = frozenset(("max.connections", "max.connection.creation.rate"))
+"""What may be set for one listener alone and is honoured there."""
 _PASSED_ON_PREFIXES: Final = ("config.providers.", "rsm.config.", "rlmm.config.")
 
 
@@ -82,15 +86,20 @@ def dynamic_broker_def() -> ConfigDef:
 
 def broker_key(name: str) -> ConfigKey | None:
     """The row of a setting, also of one that is prefixed with a listener's name."""
-    table = dynamic_broker_def()
-    row = table.get(name)
-    if row is None and name.startswith(_LISTENER_PREFIX):
-        rest = name[len(_LISTENER_PREFIX) :].split(".")
-        for at in range(1, min(len(rest), 3)):
-            row = table.get(".".join(rest[at:]))
-            if row is not None:
-                return row
-    return row
+    row = dynamic_broker_def().get(name)
+    return row if row is not None else _listener_key(name)[1]
+
+
+def _listener_key(name: str) -> tuple[str, ConfigKey | None]:
+    """The listener and the row of `listener.name.{listener}.[{mechanism}.]{setting}`."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return "", None
+    listener, *rest = name[len(_LISTENER_PREFIX) :].split(".")
+    for at in range(min(len(rest), 2)):
+        row = dynamic_broker_def().get(".".join(rest[at:]))
+        if row is not None:
+            return listener.upper(), row
+    return "", None
 
 
 class BrokerConfig(BrokerSettings):
@@ -105,6 +114,7 @@ class BrokerConfig(BrokerSettings):
     process_roles: frozenset[str]
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
+    of_listeners: Mapping[str, Mapping[str, Any]]
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         given = dict(given or {})
@@ -123,6 +133,7 @@ class BrokerConfig(BrokerSettings):
             process_roles=frozenset(values["process.roles"]),
             log_dirs=tuple(log_dirs),
             metadata_log_dir=values["metadata.log.dir"] or (log_dirs[0] if log_dirs else ""),
+            of_listeners=_of_listeners(given),
         )
         self.__dict__.update(attributes)
         check_rules(self)
@@ -165,10 +176,23 @@ class BrokerConfig(BrokerSettings):
         return sorted(
             name
             for name in self.given
-            if (row := broker_key(name)) is not None
-            and row.support is Support.NOT_YET
-            and self.values.get(name) != row.default
+            if self._asks_in_vain(name, Support.NOT_YET)
+            or name.startswith(_PASSED_ON_PREFIXES)
+            or (name.startswith(_LISTENER_PREFIX) and not _is_honoured_of_listener(name))
         )
+
+    def settings_without_effect(self) -> list[str]:
+        """Given settings that mean nothing to this server, where the value asks for something."""
+        return sorted(name for name in self.given if self._asks_in_vain(name, Support.NO_EFFECT))
+
+    def _asks_in_vain(self, name: str, support: Support) -> bool:
+        row = broker_def().get(name)
+        if row is None or row.support is not support:
+            return False
+        nothing = {row.default, _SAYS_NOTHING.get(name)}
+        if _is_alone(self.values):
+            nothing.add(_ALONE.get(name))
+        return self.values[name] not in nothing
 
     def with_dynamic(
         self, defaults: Mapping[str, str], per_broker: Mapping[str, str]
@@ -191,6 +215,23 @@ def _parse(given: dict[str, str]) -> dict[str, Any]:
     if _is_alone(values):
         values.update((name, value) for name, value in _ALONE.items() if name not in given)
     return values
+
+
+def _of_listeners(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Any]]:
+    """Settings of one listener, by its name; every given one is checked."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, text in given.items():
+        listener, row = _listener_key(name)
+        if row is not None:
+            value = replace(row, name=name).parse(text)
+            if _is_honoured_of_listener(name):
+                found.setdefault(listener, {})[row.name] = value
+    return MappingProxyType(found)
+
+
+def _is_honoured_of_listener(name: str) -> bool:
+    row = _listener_key(name)[1]
+    return row is None or row.name in LISTENER_SETTINGS
 
 
 def _settle_node_id(given: Mapping[str, str], values: dict[str, Any]) -> None:

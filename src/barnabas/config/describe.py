@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from barnabas.config.broker import BrokerConfig, broker_def, broker_key, dynamic_broker_def
 from barnabas.config.definition import (
-    ConfigDef,
     ConfigKey,
     ConfigType,
     DynamicMode,
@@ -72,6 +71,17 @@ class BrokerSources(NamedTuple):
     for_all: Mapping[str, str]
     static: Mapping[str, str]
 
+    @classmethod
+    def of(
+        cls, broker: BrokerConfig, for_all: Mapping[str, str], per_broker: Mapping[str, str]
+    ) -> BrokerSources:
+        """`broker` has what was given at the start. Either name of the node's id gives both."""
+        static = dict(broker.given)
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if other in static:
+                static.setdefault(name, static[other])
+        return cls(per_broker, for_all, static)
+
     def chain(self, name: str) -> list[Synonym]:
         """Everything that was said of a broker setting, the strongest first."""
         family = _FAMILY.get(name, (name,))
@@ -116,7 +126,8 @@ def describe_topic(
 
 def describe_broker(broker: BrokerConfig, sources: BrokerSources) -> Iterator[Described]:
     for row in dynamic_broker_def():
-        if row.internal:
+        only_dynamic = row.name not in broker_def()
+        if row.internal or (only_dynamic and not sources.chain(row.name)):
             continue
         read_only = row.dynamic is DynamicMode.READ_ONLY
         value = sources.per_broker.get(row.name, sources.for_all.get(row.name))
@@ -141,28 +152,24 @@ def describe_group(
 ) -> Iterator[Described]:
     for row in group_def():
         related = GROUP_SYNONYMS.get(row.name)
-        synonyms = sources.chain(related) if related else []
+        default = format_value(row.default)
+        synonyms = [Synonym(row.name, default, ConfigSource.DEFAULT_CONFIG)]
+        if related is not None:
+            synonyms = sources.chain(related)
         if row.name in own:
             synonyms.insert(0, Synonym(row.name, own[row.name], ConfigSource.GROUP_CONFIG))
-        default = row.default if related is None else broker.values.get(related, row.default)
-        yield _described(row, own.get(row.name, format_value(default)), synonyms)
+        if related is not None:
+            default = format_value(broker.values.get(related, row.default))
+        yield _described(row, own.get(row.name, default), synonyms)
 
 
 def describe_client_metrics(own: Mapping[str, str]) -> Iterator[Described]:
-    yield from _own_settings(client_metrics_def(), own, ConfigSource.CLIENT_METRICS_CONFIG)
-
-
-def _own_settings(
-    table: ConfigDef, own: Mapping[str, str], source: ConfigSource
-) -> Iterator[Described]:
-    for row in table:
-        default = format_value(row.default)
+    for row in client_metrics_def():
         synonyms = []
-        if default is not None:
-            synonyms.append(Synonym(row.name, default, ConfigSource.DEFAULT_CONFIG))
         if row.name in own:
-            synonyms.insert(0, Synonym(row.name, own[row.name], source))
-        yield _described(row, own.get(row.name, default), synonyms)
+            source = ConfigSource.CLIENT_METRICS_CONFIG
+            synonyms.append(Synonym(row.name, own[row.name], source))
+        yield _described(row, own.get(row.name, format_value(row.default)), synonyms)
 
 
 def _described(

@@ -114,6 +114,8 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
+    # Of the broker, for all of its topics.
+    max_decompressed_message_bytes: int = 104_857_600
 
     @property
     def compact(self) -> bool:
@@ -146,6 +148,8 @@ class LogConfig:
         policy = values.get("cleanup.policy")
         if policy is not None:
             values["cleanup.policy"] = frozenset(policy)
+        if broker is not None:
+            values["max.decompressed.message.bytes"] = broker.max_decompressed_message_bytes
         return cls(**{attribute_name(name): value for name, value in values.items()})
 
 

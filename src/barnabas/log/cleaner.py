@@ -92,7 +92,7 @@ class Cleaner:
     ) -> None:
         self._disk = disk
         self._background = background
-        self._map_bytes = dedupe_buffer_bytes
+        self.map_bytes = dedupe_buffer_bytes
         self._directory_of = directory_of
         self._is_current = is_current
         self._failed = failed
@@ -153,7 +153,7 @@ class Cleaner:
             first_dirty=chosen.first_dirty,
             end=chosen.end,
             now_ms=now_ms,
-            map_bytes=self._map_bytes,
+            map_bytes=self.map_bytes,
             aborted=aborted,
             last_of_producers={
                 state.producer_id: LastOfProducer(

@@ -348,6 +348,13 @@ class LogManager:
             if log.topic == topic:
                 log.update_config(config)
 
+    def update_broker_config(self, broker: BrokerConfig) -> None:
+        """What the broker's own settings say of all logs; may change while it runs."""
+        self._producer_expiration_ms = broker.producer_id_expiration_ms
+        for log in self._logs.values():
+            log.producers.expiration_ms = broker.producer_id_expiration_ms
+        self.cleaner.map_bytes = broker.log_cleaner_dedupe_buffer_size
+
     def _directory(self, path: str) -> LogDirectory | None:
         return next((each for each in self.directories if each.path == path), None)
 

@@ -7,9 +7,9 @@ tells who may keep what). At most `FRAMES_PER_TURN` frames are handled before ot
 their turn.
 
 **Back-pressure.** Reading stops while any reason to hold exists: unsent bytes above a bound, too
-many requests in flight (the owner says so), or a quota's throttle. It goes on when the first two
-have fallen to half. Frames that are received already wait in `_backlog`, which is never larger
-than the shared buffer.
+many requests in flight (the owner says so), a quota's throttle, or the node's end. It goes on when
+the first two have fallen to half. Frames that are received already wait in `_backlog`, which is
+never larger than the shared buffer.
 
 **Sending.** Chunks are bytes or ranges of files. Small ones leave together in one call; a large
 range goes by sendfile, a small one is cheaper to read. Sending is tried at once, and only when the
@@ -48,6 +48,7 @@ _IN_MEMORY = frozenset({bytes, bytearray, memoryview})
 HOLD_UNSENT = 1
 HOLD_REQUESTS = 2
 HOLD_THROTTLE = 4
+HOLD_SHUTDOWN = 8
 
 
 class FileChunk(Protocol):

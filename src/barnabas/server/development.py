@@ -20,11 +20,12 @@ DEFAULTS = {
 
 
 def development_config(
-    *, data: str, port: int, host: str = "127.0.0.1", overrides: Mapping[str, str] | None = None
+    *, data: str, port: int, host: str = "localhost", overrides: Mapping[str, str] | None = None
 ) -> BrokerConfig:
+    bracketed = f"[{host}]" if ":" in host else host
     given = {
         **DEFAULTS,
-        "listeners": f"PLAINTEXT://{host}:{port}",
+        "listeners": f"PLAINTEXT://{bracketed}:{port}",
         "log.dirs": data,
         **(overrides or {}),
     }
@@ -32,7 +33,7 @@ def development_config(
 
 
 def development_node(
-    *, data: str, port: int, host: str = "127.0.0.1", overrides: Mapping[str, str] | None = None
+    *, data: str, port: int, host: str = "localhost", overrides: Mapping[str, str] | None = None
 ) -> Node:
     """Must be called on the event loop that the node is to run on."""
     config = development_config(data=data, port=port, host=host, overrides=overrides)

@@ -40,7 +40,9 @@ class Listener:
         self._settings = settings
         self._limits = limits
         self._refusals = LineLimit(environment.clock)
+        self._ready = True
         self._full = False
+        self._resting = False
         self._closing = False
         self._when_closed = when_closed or self.make_room
         self._listening: Listening = transport.listen(
@@ -59,10 +61,18 @@ class Listener:
 
     def pause(self) -> None:
         """Let new peers wait in the backlog until `resume`."""
-        self._listening.pause()
+        self._ready = False
+        self._update()
 
     def resume(self) -> None:
-        self._listening.resume()
+        self._ready = True
+        self._update()
+
+    def _update(self) -> None:
+        if self._ready and not self._full and not self._resting and not self._closing:
+            self._listening.resume()
+        else:
+            self._listening.pause()
 
     def stop_accepting(self) -> None:
         """Close the listening sockets; open connections go on."""
@@ -77,11 +87,14 @@ class Listener:
 
     def make_room(self) -> None:
         """A connection of this node has gone: accept again if the limits allow it."""
-        if self._full and not self._closing and self._limits.has_room(self.name):
+        if self._full and self._limits.has_room(self.name):
             self._full = False
-            self._listening.resume()
+            self._update()
 
     def _on_stream(self, stream: Stream) -> None:
+        rest_ms = self._limits.rest_ms(self.name, self._environment.clock.monotonic_ns())
+        if rest_ms:
+            self._rest(rest_ms)
         host, port = stream.peer_address
         if not self._limits.open(self.name, host):
             stream.close()
@@ -102,7 +115,16 @@ class Listener:
         self._pipeline.open(connection, self.name, self._settings)
         if not self._limits.has_room(self.name):
             self._full = True
-            self._listening.pause()
+            self._update()
+
+    def _rest(self, rest_ms: int) -> None:
+        self._resting = True
+        self._environment.wheel.add(rest_ms, self._end_rest)
+        self._update()
+
+    def _end_rest(self) -> None:
+        self._resting = False
+        self._update()
 
     def _on_closed(self, connection: Connection) -> None:
         self.connections.discard(connection)

@@ -24,10 +24,12 @@ class Maintenance:
 
     def start(self) -> None:
         config, logs, clock = self._node.config, self._node.logs, self._node.clock
+        first_ms = config.log_initial_task_delay_ms
         self._every(
             "retention",
             config.log_retention_check_interval_ms,
             lambda: logs.run_retention(clock.now_ms()),
+            first_ms=first_ms,
         )
         self._every("removal of deleted files", 1_000, lambda: logs.remove_doomed(clock.now_ms()))
         self._every(
@@ -35,7 +37,17 @@ class Maintenance:
             min(config.log_flush_scheduler_interval_ms, 1_000),
             lambda: logs.flush_dirty(clock.now_ms()),
         )
-        self._every("checkpoints", config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint)
+        # One job writes all three checkpoints.
+        self._every(
+            "checkpoints",
+            min(
+                config.log_flush_offset_checkpoint_interval_ms,
+                config.log_flush_start_offset_checkpoint_interval_ms,
+                config.replica_high_watermark_checkpoint_interval_ms,
+            ),
+            logs.checkpoint,
+            first_ms=first_ms,
+        )
         self._every(
             "forgetting producers",
             config.producer_id_expiration_check_interval_ms,
@@ -44,7 +56,7 @@ class Maintenance:
         if config.log_cleaner_enable:
             self._every(
                 "compaction",
-                config.log_cleaner_backoff_ms,
+                lambda: self._node.config.log_cleaner_backoff_ms,
                 lambda: logs.clean_once(clock.now_ms()),
             )
 
@@ -53,13 +65,25 @@ class Maintenance:
             timer.cancel()
         self._timers.clear()
 
-    def _every(self, name: str, interval_ms: int, job: Callable[[], object]) -> None:
+    def _every(
+        self,
+        name: str,
+        interval_ms: int | Callable[[], int],
+        job: Callable[[], object],
+        *,
+        first_ms: int | None = None,
+    ) -> None:
+        add = self._node.network.wheel.add
+
         def run() -> None:
+            wait_ms = interval_ms if isinstance(interval_ms, int) else interval_ms()
             try:
                 job()
             except Exception:
-                logger.exception("%s failed; it is tried again in %d ms", name, interval_ms)
+                logger.exception("%s failed; it is tried again in %d ms", name, wait_ms)
             if name in self._timers:
-                self._timers[name] = self._node.network.wheel.add(interval_ms, run)
+                self._timers[name] = add(wait_ms, run)
 
-        self._timers[name] = self._node.network.wheel.add(interval_ms, run)
+        if first_ms is None:
+            first_ms = interval_ms if isinstance(interval_ms, int) else interval_ms()
+        self._timers[name] = add(first_ms, run)

@@ -12,7 +12,12 @@ from collections.abc import Sequence
 
 from barnabas.delayed.timer import TimingWheel
 from barnabas.seams import Clock, Transport
-from barnabas.server.connection import Connection, ConnectionSettings, Environment
+from barnabas.server.connection import (
+    HOLD_SHUTDOWN,
+    Connection,
+    ConnectionSettings,
+    Environment,
+)
 from barnabas.server.connection_limits import ConnectionLimits
 from barnabas.server.endpoint import Endpoint
 from barnabas.server.listener import Listener
@@ -84,15 +89,23 @@ class Network:
         for listener in self.listeners:
             listener.stop_accepting()
 
+    def stop_reading(self) -> None:
+        """Take no further request; those that were read are still answered."""
+        for connection in self.connections():
+            connection.hold(HOLD_SHUTDOWN)
+
     async def drain(self, timeout_s: float) -> None:
         """Give requests in flight and unsent answers up to `timeout_s` to leave."""
         deadline = self.loop.time() + timeout_s
         for pipeline in self.pipelines:
             await pipeline.drain(max(0.0, deadline - self.loop.time()))
-        while self.loop.time() < deadline and any(
-            connection.unsent_bytes for connection in self.connections()
-        ):
+        while self.loop.time() < deadline and self._is_busy():
             await asyncio.sleep(_DRAIN_STEP_S)
+
+    def _is_busy(self) -> bool:
+        return any(pipeline.requests_in_flight for pipeline in self.pipelines) or any(
+            connection.unsent_bytes for connection in self.connections()
+        )
 
     def close(self) -> None:
         """Close every listener and connection, and stop the timers."""

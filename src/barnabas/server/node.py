@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from barnabas.api.registry import advertised_versions, load_handlers
+from barnabas.config.support import check_supported
 from barnabas.config.topic import LogConfig
 from barnabas.coordinator.group.config import GroupCoordinatorConfig
 from barnabas.coordinator.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
@@ -35,6 +36,12 @@ from barnabas.server.connection import ConnectionSettings
 from barnabas.server.connection_limits import ConnectionLimits
 from barnabas.server.coordinator_log import ReplicaPartitionLog
 from barnabas.server.endpoint import Advertised, Endpoint
+from barnabas.server.live_config import (
+    apply_dynamic_config,
+    limits_of,
+    request_log_of,
+    tell_ignored,
+)
 from barnabas.server.maintenance import Maintenance
 from barnabas.server.metadata_cache import MetadataCache
 from barnabas.server.network import Network
@@ -42,7 +49,6 @@ from barnabas.server.node_metrics import serve_metrics
 from barnabas.server.pipeline import Pipeline
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.real import SYSTEM_RANDOMNESS, SocketTransport, SystemClock
-from barnabas.server.request_log import RequestLog
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics import (
@@ -98,6 +104,7 @@ def real_world() -> World:
 
 class Node:
     def __init__(self, config: BrokerConfig, world: World) -> None:
+        check_supported(config)
         self.static_config = config
         self.config = config
         self.world = world
@@ -110,11 +117,7 @@ class Node:
             loop=world.loop,
             clock=world.clock,
             transport=world.transport,
-            limits=ConnectionLimits(
-                max_connections=config.max_connections,
-                max_per_host=config.max_connections_per_ip,
-                overrides=_overrides(config.max_connections_per_ip_overrides),
-            ),
+            limits=ConnectionLimits(**limits_of(config)),
         )
         self.logs = LogManager(
             world.disk,
@@ -149,6 +152,7 @@ class Node:
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,
             world.randomness,
+            config.min_incremental_fetch_session_eviction_ms,
         )
         self.groups = GroupCoordinator(
             log=ReplicaPartitionLog(OFFSETS_TOPIC, self.replicas),
@@ -203,6 +207,10 @@ class Node:
             own = self.metadata.image.config(ResourceType.TOPIC, topic)
             found = self._log_configs[topic] = LogConfig.of(own, self.config)
         return found
+
+    def forget_log_configs(self) -> None:
+        """The broker's settings, which stand behind those of topics, have changed."""
+        self._log_configs.clear()
 
     async def auto_create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
         """Create what is missing with the broker's defaults; gives the failures."""
@@ -270,15 +278,17 @@ class Node:
 
     def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The committed metadata moved on: do what it says. Never fails half way for one topic."""
+        before = self.metadata.image
         self.metadata.publish(image)
         if self.lifecycle.state is BrokerState.RECOVERY:
             self._keep_replaced_directories(image)
         for resource_type, name in delta.changed_configs:
+            tell_ignored(resource_type, name, before, image)
             if resource_type == ResourceType.TOPIC:
                 self._log_configs.pop(name, None)
                 self.logs.update_config(name, self.log_config(name))
             elif resource_type == ResourceType.BROKER:
-                self._apply_dynamic_config()
+                apply_dynamic_config(self)
         running = self.lifecycle.state is BrokerState.RUNNING
         deleted = list(delta.deleted_topics.values())
         for topic in deleted:
@@ -312,23 +322,6 @@ class Node:
             else:
                 self.groups.resign(index, partition.leader_epoch)
 
-    def _apply_dynamic_config(self) -> None:
-        image = self.metadata.image
-        try:
-            self.config = self.static_config.with_dynamic(
-                image.config(ResourceType.BROKER, ""),
-                image.config(ResourceType.BROKER, str(self.node_id)),
-            )
-        except ValueError as error:
-            logger.error("the dynamic broker settings cannot be used: %s", error)
-            return
-        self._log_configs.clear()
-        for topic in image.topics:
-            self.logs.update_config(topic, self.log_config(topic))
-        limits = self.network.limits
-        limits.max_connections = self.config.max_connections
-        limits.max_per_host = self.config.max_connections_per_ip
-
     # ---- lifecycle
 
     async def start(self) -> None:
@@ -341,10 +334,10 @@ class Node:
         )
         try:
             self.lifecycle.become(BrokerState.RECOVERY)
+            self._listen()
             if self.config.barnabas_format_if_empty:
                 format_if_empty(self)
             self.logs.load()
-            self._listen()
             await start_controller(self)
             self.maintenance.start()
         except BaseException:
@@ -359,15 +352,19 @@ class Node:
     def _listen(self) -> None:
         """Bind first: a port that is taken is found before anything is written, and a port that
         was left to choose is known. Peers wait in the backlog until the node is ready."""
-        request_log = RequestLog() if self.config.barnabas_request_log_enable else None
         self.pipeline = Pipeline(
-            self, self.handlers, clock=self.clock, loop=self.world.loop, request_log=request_log
+            self,
+            self.handlers,
+            clock=self.clock,
+            loop=self.world.loop,
+            request_log=request_log_of(self.config),
         )
         endpoints = [
             Endpoint(each.name, each.host, each.port) for each in self.config.broker_listeners
         ]
         settings = ConnectionSettings(
             max_request_bytes=self.config.socket_request_max_bytes,
+            max_requests_in_flight=self.config.queued_max_requests,
             max_idle_ms=self.config.connections_max_idle_ms,
         )
         listeners = self.network.listen(
@@ -395,18 +392,17 @@ class Node:
         self.lifecycle.become(BrokerState.SHUTTING_DOWN)
         self.maintenance.stop()
         self.network.stop_accepting()
-        for purgatory in (
-            self.replicas.fetch_purgatory,
-            self.replicas.produce_purgatory,
-            self.replicas.delete_records_purgatory,
-        ):
-            purgatory.force_complete_all()
+        self.network.stop_reading()
+        replicas = self.replicas
+        replicas.fetch_purgatory.force_complete_all()
         self.groups.stop()
         await self.network.drain(DRAIN_TIMEOUT_S)
+        for purgatory in (replicas.produce_purgatory, replicas.delete_records_purgatory):
+            purgatory.force_complete_all()
         broker_epoch = -1
         if self._controller is not None:
             broker_epoch = self._controller.broker_epoch
-            if clean:
+            if clean and self.config.controlled_shutdown_enable:
                 await self._controller.controlled_shutdown()
             await self._controller.stop()
         if self.metrics_server is not None:
@@ -422,12 +418,6 @@ class Node:
     def _defer(self, callback):  # type: ignore[no-untyped-def]
         """Run at the end of this turn of the loop, flushing what it sends together."""
         self.world.loop.call_soon(self.network.environment.turn.run, callback)
-
-
-def _overrides(text: str | tuple[str, ...]) -> dict[str, int]:
-    parts = text.split(",") if isinstance(text, str) else text
-    pairs = (part.rpartition(":") for part in parts if part)
-    return {host.strip(): int(limit) for host, _, limit in pairs}
 
 
 def _group_config(config: BrokerConfig) -> GroupCoordinatorConfig:

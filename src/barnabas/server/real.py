@@ -261,10 +261,22 @@ def _addresses(host: str, port: int) -> list[tuple[int, str]]:
         if socket.has_dualstack_ipv6():
             return [(socket.AF_INET6, "::")]
         return [(socket.AF_INET, "0.0.0.0")]
+    if host.lower() == "localhost":
+        # Some clients try ::1 first, whatever this machine's resolver says of the name.
+        return [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
     found = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
     )
     return list(dict.fromkeys((int(family), str(address[0])) for family, _, _, _, address in found))
+
+
+def addresses_of(host: str) -> list[str]:
+    """What a host name resolves to; nothing if it does not."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _bind(family: int, host: str, port: int, receive_buffer_bytes: int) -> socket.socket:

@@ -15,9 +15,12 @@ logger = logging.getLogger("barnabas.requests")
 
 
 class RequestLog:
-    """Writes to the logger `barnabas.requests`."""
+    """Writes to the logger `barnabas.requests`, at whatever level the others are."""
 
     __slots__ = ()
+
+    def __init__(self) -> None:
+        logger.setLevel(logging.INFO)
 
     def write(self, answered: list[RequestContext], sent_ns: int) -> None:
         if not logger.isEnabledFor(logging.INFO):

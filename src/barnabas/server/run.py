@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import signal
 from collections.abc import Callable
@@ -13,9 +14,12 @@ from barnabas.server.node import Node
 
 logger = logging.getLogger(__name__)
 
+INTERRUPTED = 130
+
 
 def run_node(make: Callable[[], Node], started: Callable[[Node], None]) -> None:
-    """Run until SIGTERM or Ctrl-C, then shut down cleanly. `make` is called on the loop."""
+    """Run until SIGTERM or Ctrl-C, then shut down cleanly; a second Ctrl-C does not wait for that.
+    `make` is called on the loop."""
     raise_open_files_limit()
     asyncio.run(_run(make, started))
 
@@ -24,8 +28,17 @@ async def _run(make: Callable[[], Node], started: Callable[[Node], None]) -> Non
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     node = make()
+
+    def ask(number: int) -> None:
+        if asked.is_set() and number == signal.SIGINT:
+            logger.warning(
+                "interrupted again: ending at once; the next start will recover the logs"
+            )
+            os._exit(INTERRUPTED)
+        asked.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked.set)
+        loop.add_signal_handler(number, ask, number)
     await node.start()
     started(node)
     waits = [asyncio.create_task(asked.wait()), asyncio.create_task(node.stopped())]

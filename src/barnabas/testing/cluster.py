@@ -12,6 +12,7 @@ Starting takes a few milliseconds, as nothing is forked, formatted by hand or wa
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import threading
 from collections.abc import Awaitable, Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from barnabas.server.node import Node
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
@@ -143,12 +146,15 @@ class Cluster:
 
     def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
         async def main() -> None:
+            from barnabas.config.support import warnings
             from barnabas.server.development import development_node
 
             try:
                 node = development_node(
                     data=str(self.data), port=self._port, overrides=self._overrides
                 )
+                for warning in warnings(node.static_config):
+                    logger.warning("%s", warning)
                 await node.start()
             except BaseException as error:
                 failure.append(error)

@@ -10,6 +10,7 @@ from barnabas.config.definition import (
     LONG_MAX,
     MEDIUM,
     NO_EFFECT,
+    NOT_YET,
     key,
 )
 from barnabas.config.validators import at_least, between
@@ -38,6 +39,7 @@ KEYS = (
         DOUBLE_MAX,
         MEDIUM,
         dynamic=CLUSTER_WIDE,
+        support=NOT_YET,
         doc="The rate at which the cleaner may read and write together.",
     ),
     key(
@@ -55,6 +57,7 @@ KEYS = (
         MEDIUM,
         at_least(0),
         dynamic=CLUSTER_WIDE,
+        support=NO_EFFECT,
         doc="Memory for the cleaner's reads and writes, over all cleaner threads.",
     ),
     key(
@@ -63,6 +66,7 @@ KEYS = (
         0.9,
         MEDIUM,
         dynamic=CLUSTER_WIDE,
+        support=NO_EFFECT,
         doc="How full the map of keys may become in one cleaning.",
     ),
     key(

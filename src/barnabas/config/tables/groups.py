@@ -67,6 +67,7 @@ KEYS = (
         5_242_880,
         HIGH,
         at_least(1),
+        support=NO_EFFECT,
         doc="Bytes read at a time when offsets are loaded.",
     ),
     key(

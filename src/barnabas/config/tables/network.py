@@ -47,6 +47,7 @@ KEYS = (
         STRING,
         None,
         MEDIUM,
+        support=NOT_YET,
         doc="The listener by which brokers talk to one another.",
     ),
     key(
@@ -55,6 +56,7 @@ KEYS = (
         "PLAINTEXT",
         MEDIUM,
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        support=NOT_YET,
         doc="The protocol between brokers, where inter.broker.listener.name is not set.",
     ),
     key(
@@ -190,6 +192,7 @@ KEYS = (
         LONG,
         -1,
         MEDIUM,
+        support=NOT_YET,
         doc="How many bytes of requests may wait before reading pauses; -1 sets no limit.",
     ),
     key(

@@ -88,6 +88,7 @@ KEYS = (
         HIGH,
         at_least(1),
         dynamic=CLUSTER_WIDE,
+        support=NO_EFFECT,
         doc="Logs of one data directory that are recovered at the same time at start and flushed "
         "at shutdown.",
     ),
@@ -96,6 +97,7 @@ KEYS = (
         INT,
         30_000,
         HIGH,
+        support=NOT_YET,
         doc="How long a request to another node may take before it counts as failed.",
     ),
     key("delete.topic.enable", BOOLEAN, True, HIGH, doc="Whether topics may be deleted."),
@@ -126,6 +128,7 @@ KEYS = (
         INT,
         2000,
         MEDIUM,
+        support=NOT_YET,
         doc="The time between two heartbeats of a broker to the controller.",
     ),
     key(
@@ -133,6 +136,7 @@ KEYS = (
         INT,
         9000,
         MEDIUM,
+        support=NOT_YET,
         doc="A broker whose heartbeats stay away for this long is fenced.",
     ),
     key(
@@ -140,6 +144,7 @@ KEYS = (
         INT,
         60_000,
         MEDIUM,
+        support=NOT_YET,
         doc="How long a starting broker tries to register with the controller before it gives up.",
     ),
     key(

@@ -1,6 +1,6 @@
 """Settings that Apache Kafka does not have."""
 
-from barnabas.config.definition import BOOLEAN, INT, LOW, MEDIUM, STRING, key
+from barnabas.config.definition import BOOLEAN, CLUSTER_WIDE, INT, LOW, MEDIUM, STRING, key
 from barnabas.config.validators import at_least, between
 
 KEYS = (
@@ -53,6 +53,7 @@ KEYS = (
         BOOLEAN,
         False,
         LOW,
+        dynamic=CLUSTER_WIDE,
         doc="Whether every request is logged with its times.",
     ),
     key(

@@ -89,6 +89,7 @@ KEYS = (
         25,
         MEDIUM,
         at_least(0),
+        support=NOT_YET,
         doc="How long the leader gathers records before it writes them.",
     ),
     key(
@@ -193,6 +194,7 @@ KEYS = (
         500,
         LOW,
         at_least(0),
+        support=NOT_YET,
         doc="How often an idle controller writes a no-op record; 0 switches it off.",
     ),
     key(

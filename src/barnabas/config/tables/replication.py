@@ -28,6 +28,7 @@ KEYS = (
         False,
         HIGH,
         dynamic=CLUSTER_WIDE,
+        support=NOT_YET,
         doc="Whether a replica that is not in sync may lead when no other is left; records may "
         "be lost.",
     ),

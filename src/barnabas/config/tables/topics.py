@@ -282,6 +282,7 @@ KEYS = (
         BOOLEAN,
         False,
         MEDIUM,
+        support=NOT_YET,
         doc="Whether a replica that is not in sync may lead when no other is left; records may "
         "be lost.",
     ),

@@ -15,6 +15,7 @@ from barnabas.config.group import (
     validate_client_metrics_configs,
     validate_group_configs,
 )
+from barnabas.config.support import FIXED_SO_FAR
 from barnabas.config.topic import TOPIC_SYNONYMS, topic_def, validate_topic_configs
 from barnabas.controller.kraft.decision import Decision, check_size
 from barnabas.controller.topic_names import topic_name_error
@@ -256,7 +257,7 @@ def _check(
             validate_group_configs(after, view.config.values)
         elif kind == ResourceType.CLIENT_METRICS:
             _check_named(name, "Subscription name can't be empty")
-            validate_client_metrics_configs(after)
+            _check_client_metrics(after)
         else:
             shown = "BROKER_LOGGER" if kind == ResourceType.BROKER_LOGGER else str(kind)
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {shown}")
@@ -267,6 +268,13 @@ def _check(
 def _check_named(name: str, message: str) -> None:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_client_metrics(after: Mapping[str, str]) -> None:
+    try:
+        validate_client_metrics_configs(after)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
 def _check_topic(view: View, name: str, after: Mapping[str, str]) -> None:
@@ -320,6 +328,11 @@ def _check_dynamic(name: str, asked: Iterable[str]) -> None:
             fixed.append(key)
         elif row.dynamic is DynamicMode.PER_BROKER and not name:
             single.append(key)
+        elif key in FIXED_SO_FAR:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Changing {key} while the broker runs is not supported yet",
+            )
     if fixed:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
