@@ -54,6 +54,7 @@ class Client:
     generation: int = -1
     members: list[str] = field(default_factory=list)
     busy: bool = False
+    asleep: bool = False
     does: str = "join"
 
 
@@ -321,7 +322,7 @@ class Churn:
         )
 
     def advance(self) -> None:
-        self.node.advance(self.random.choice([1, 50, 50, 500, 500, 1_000, 3_000, 20_000]))
+        self._pass(self.random.choice([1, 50, 50, 500, 500, 1_000, 3_000, 20_000]))
         if self.random.random() < 0.01:
             self.node.advance(400_000)
         # Expiry may have taken any offset of an empty group.
@@ -330,6 +331,16 @@ class Churn:
             for where, offset in self.acknowledged.items()
             if self._stored(where) is not None
         }
+
+    def _pass(self, ms: int) -> None:
+        """Clients that are awake do not miss their heartbeats meanwhile."""
+        while ms > 0:
+            piece_ms = min(ms, 2_000)
+            ms -= piece_ms
+            self.node.advance(piece_ms)
+            for client in self.clients:
+                if client.does == "work" and not client.asleep:
+                    self.heartbeat(client)
 
     def _stored(self, where: tuple[str, int]) -> int | None:
         partition = self.node.groups.partition_for(where[0])
@@ -342,6 +353,7 @@ class Churn:
 
     def behave(self, client: Client) -> None:
         """What a real client would do next."""
+        client.asleep = False
         if client.does == "join":
             self.join(client)
         elif client.does == "sync":
@@ -349,11 +361,21 @@ class Churn:
         else:
             self.random.choice([self.heartbeat, self.heartbeat, self.commit, self.fetch])(client)
 
+    def calm(self) -> None:
+        """Nothing disturbs the clients for a while: long enough for a rebalance, often for more."""
+        for _ in range(self.random.choice([2, 6, 10])):
+            for client in self.random.sample(self.clients, len(self.clients)):
+                self.behave(client)
+                self.check()
+            self.node.advance(100)
+
     def step(self) -> None:
         event = self.random.random()
         client = self.random.choice(self.clients)
-        if event < 0.60:
+        if event < 0.57:
             self.behave(client)
+        elif event < 0.60:
+            self.calm()
         elif event < 0.64:
             self.join(client)
         elif event < 0.68:
@@ -366,6 +388,9 @@ class Churn:
             self.leave(client)
         elif event < 0.80:
             client.member_id = ""
+            client.does = "join"
+        elif event < 0.81:
+            client.asleep = True
         elif event < 0.92:
             self.advance()
         elif event < 0.935:
@@ -490,6 +515,6 @@ def test_churn(seed: int) -> None:
     for asked in churn.asked:
         assert len(asked.answers) == (0 if asked.kind == "lost" and not asked.answers else 1), asked
     # The churn must have gone through what it is about.
-    assert churn.commits > 30
-    assert churn.stable_checks > 50
+    assert churn.commits > 60
+    assert churn.stable_checks > 500
     assert max(churn.generations.values()) > 5

@@ -342,6 +342,8 @@ class Joining:
             return self._rebalances.prepare_or_complete(
                 group, f"static member {instance_id} changes the protocol: {join.reason}"
             )
+        # There is no rebalance to count the topics anew, and the record has the new metadata.
+        group.subscribed_topics = group.compute_subscribed_topics()
         assignments = {one.member_id: one.assignment for one in group.members.values()}
 
         def stored(code: ErrorCode) -> None:
@@ -371,6 +373,7 @@ class Joining:
                 session_timeout_ms=before[2],
             )
             group.replace_static_member(instance_id, new_member_id, old_member_id)
+            group.subscribed_topics = group.compute_subscribed_topics()
             self._sessions.extend(group, member)
             assert reply is not None
             reply(JoinGroupResponse(error_code=code, member_id=""))
