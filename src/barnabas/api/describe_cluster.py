@@ -30,16 +30,12 @@ def handle(
         return DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
-            cluster_id=node.cluster_id,
-            endpoint_type=request.endpoint_type,
         )
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
             "endpoint of type CONTROLLER",
-            cluster_id=node.cluster_id,
-            endpoint_type=BROKERS,
         )
     endpoints = node.metadata.endpoints(context, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(

@@ -29,12 +29,12 @@ def handle(node: Node, context: Context, request: DescribeGroupsRequest) -> Desc
     described = []
     for group_id in request.groups:
         group = node.groups.describe_group(group_id)
-        if group.error_code == ErrorCode.NONE and request.include_authorized_operations:
-            group.authorized_operations = authorized_operations.GROUP
         if context.api_version < _NOT_FOUND_SINCE:
             group.error_message = None
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 group.error_code = ErrorCode.NONE
+        if group.error_code == ErrorCode.NONE and request.include_authorized_operations:
+            group.authorized_operations = authorized_operations.GROUP
         described.append(group)
     return DescribeGroupsResponse(groups=described)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.controller.topic_names import topic_name_error
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.messages.describe_producers import (
@@ -40,6 +41,9 @@ def handle(
 def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
+        problem = topic_name_error(topic)
+        if problem is not None:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         log = node.replicas.partition(topic, index).leader_log()
         answer.active_producers = [
             ProducerState(

@@ -10,6 +10,7 @@ from barnabas.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
 )
+from barnabas.wire.uuids import ZERO
 
 if TYPE_CHECKING:
     from barnabas.api.types import Context, Node
@@ -17,11 +18,20 @@ if TYPE_CHECKING:
 KEY = ApiKey.DESCRIBE_QUORUM
 VERSIONS = (0, 2)
 
+_NODES_SINCE = 2
+
 
 async def handle(
     node: Node, context: Context, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    return await node.controller.describe_quorum(request)
+    response = await node.controller.describe_quorum(request)
+    if context.api_version < _NODES_SINCE:
+        response.nodes = []
+        for topic in response.topics:
+            for partition in topic.partitions:
+                for replica in (*partition.current_voters, *partition.observers):
+                    replica.replica_directory_id = ZERO
+    return response
 
 
 def error_response(

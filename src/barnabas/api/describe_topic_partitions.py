@@ -43,17 +43,18 @@ def handle(
             raise ApiError(ErrorCode.INVALID_REQUEST, "Cursor partition must be valid")
     asked = {topic.name for topic in request.topics}
     names = sorted(name for name in (asked or image.topics) if name >= first_topic)
+    if request.cursor is not None and asked and first_topic not in asked:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor's topic must be among the topics")
     response = DescribeTopicPartitionsResponse()
     left = limit
     for name in names:
-        topic = image.topics.get(name)
-        if topic is None:
-            if asked:
-                response.topics.append(_missing(name))
-            continue
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_missing(name))
+            continue
         start = first_partition if name == first_topic else 0
         described = _describe(node, topic, start, left)
         response.topics.append(described)
@@ -73,6 +74,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         ),
         name=name,
         is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=authorized_operations.TOPIC,
     )
 
 

@@ -15,6 +15,7 @@ from barnabas.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
 )
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 KEY = ApiKey.FETCH
 VERSIONS = (4, 18)
 
+_CURRENT_LEADER_SINCE = 12
+_ENDPOINTS_SINCE = 16
 _LEADER_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -83,7 +86,10 @@ def _answer(
             topics.append(current)
         current.partitions.append(data)
         if data.error_code in _LEADER_ELSEWHERE:
-            _add_endpoint(node, context, response, data)
+            if context.api_version >= _ENDPOINTS_SINCE:
+                _add_endpoint(node, context, response, data)
+            elif context.api_version < _CURRENT_LEADER_SINCE:
+                data.current_leader = LeaderIdAndEpoch()
     return response
 
 

@@ -61,11 +61,7 @@ def _keys(request: FindCoordinatorRequest, context: Context) -> list[str]:
 def _refusal(request: FindCoordinatorRequest) -> Coordinator | None:
     if request.key_type == GROUP:
         return None
-    code, message = _NOT_SERVED.get(
-        request.key_type,
-        (ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}."),
-    )
-    return _failed(code, message)
+    return _failed(*_NOT_SERVED.get(request.key_type, (ErrorCode.INVALID_REQUEST, None)))
 
 
 def _failed(code: ErrorCode, message: str | None = None) -> Coordinator:
@@ -111,9 +107,10 @@ def _response(
 ) -> FindCoordinatorResponse:
     if version < _SEVERAL_KEYS_SINCE:
         (one,) = found
+        message = one.error_message if one.error_code else ErrorCode.NONE.name
         return FindCoordinatorResponse(
             error_code=one.error_code,
-            error_message=one.error_message,
+            error_message=message,
             node_id=one.node_id,
             host=one.host,
             port=one.port,

@@ -54,9 +54,12 @@ def handle(node: Node, context: Context, request: ListOffsetsRequest) -> ListOff
         answers = []
         for partition in topic.partitions:
             index = partition.partition_index
+            if asked[topic.name, index] != 1:
+                if asked[topic.name, index]:
+                    answers.append(_refused(index, ErrorCode.INVALID_REQUEST))
+                    asked[topic.name, index] = 0
+                continue
             try:
-                if asked[topic.name, index] > 1:
-                    raise ApiError(ErrorCode.INVALID_REQUEST)
                 answer = _find(node, context, request, topic.name, partition)
                 if context.api_version < _LEADER_EPOCH_SINCE:
                     answer.leader_epoch = -1

@@ -106,7 +106,12 @@ def _topics(
         for topic in image.topics.values():
             yield _described(node, topic, operations)
         return
+    told: set[str | bytes] = set()
     for asked in request.topics or ():
+        key = asked.topic_id if asked.name is None else asked.name
+        if key in told:
+            continue
+        told.add(key)
         if asked.name is not None:
             found = image.topics.get(asked.name)
             code = errors.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -35,6 +35,7 @@ VERSIONS = (3, 13)
 ADVERTISED_VERSIONS = (0, 13)
 
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_CURRENT_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -46,6 +47,13 @@ _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
+# A producer that is told one of these looks where the log begins: what it knew may be deleted.
+_REFUSED_BY_THE_LOG = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TIMESTAMP,
+)
 
 
 def handle(node: Node, context: Context, request: ProduceRequest) -> Answer:
@@ -73,7 +81,7 @@ def handle(node: Node, context: Context, request: ProduceRequest) -> Answer:
                 )
             except ApiError as error:
                 failed = True
-                partition_responses.append(_refused(node, name, data.index, error))
+                partition_responses.append(_refused(node, context, name, data.index, error))
                 continue
             response = PartitionProduceResponse(
                 index=data.index,
@@ -147,7 +155,7 @@ def _checked(
 
 
 def _refused(
-    node: Node, topic: str | None, index: int, error: ApiError
+    node: Node, context: Context, topic: str | None, index: int, error: ApiError
 ) -> PartitionProduceResponse:
     response = PartitionProduceResponse(
         index=index,
@@ -155,18 +163,29 @@ def _refused(
         base_offset=-1,
         error_message=error.message,
     )
-    if isinstance(error, RecordsRefused):
+    if isinstance(error, RecordsRefused) and error.record_errors:
+        response.log_start_offset = _log_start_offset(node, topic, index)
         response.record_errors = [
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in error.record_errors
         ]
-    if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+    elif error.code in _REFUSED_BY_THE_LOG:
+        response.log_start_offset = _log_start_offset(node, topic, index)
+    elif (
+        error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        and context.api_version >= FIRST_VERSION_WITH_CURRENT_LEADER
+    ):
         partition = node.replicas.find(topic, index)
         if partition is not None:
             response.current_leader = LeaderIdAndEpoch(
                 leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
             )
     return response
+
+
+def _log_start_offset(node: Node, topic: str | None, index: int) -> int:
+    partition = node.replicas.find(topic, index)
+    return -1 if partition is None or partition.log is None else partition.log.log_start_offset
 
 
 def _refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from barnabas.replica.partition import Partition
 
 READ_COMMITTED = 1
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 Results = list[tuple["FetchTarget", PartitionData]]
 
@@ -124,7 +125,7 @@ class Fetch(DelayedOperation):
             partition_index=target.index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if self.read_committed else None,
+            aborted_transactions=[] if code in _UNKNOWN else None,
             records=b"",
         )
         if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):

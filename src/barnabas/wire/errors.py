@@ -32,7 +32,7 @@ class ErrorCode(IntEnum):
     NONE = 0, "No error."
     OFFSET_OUT_OF_RANGE = (
         1,
-        "The requested offset is not within the range of offsets the server holds. ",
+        "The requested offset is not within the range of offsets the server holds.",
     )
     CORRUPT_MESSAGE = (
         2,
@@ -42,25 +42,25 @@ class ErrorCode(IntEnum):
     )
     UNKNOWN_TOPIC_OR_PARTITION = (
         3,
-        "This server does not host this topic-partition. ",
+        "This server does not host this topic-partition.",
         STALE_METADATA,
     )
     INVALID_FETCH_SIZE = 4, "The requested fetch size is invalid."
     LEADER_NOT_AVAILABLE = (
         5,
-        "There is no leader for this topic-partition: an election is under way. ",
+        "There is no leader for this topic-partition: an election is under way.",
         STALE_METADATA,
     )
     NOT_LEADER_OR_FOLLOWER = (
         6,
-        "This node is not the leader of the partition, or for a fetch, not a replica of it. ",
+        "This node is not the leader of the partition, or for a fetch, not a replica of it.",
         STALE_METADATA,
     )
     REQUEST_TIMED_OUT = 7, "The request timed out.", RETRIABLE
     BROKER_NOT_AVAILABLE = 8, "The broker is not available."
     REPLICA_NOT_AVAILABLE = (
         9,
-        "The replica is not available for the requested topic-partition. ",
+        "The replica is not available for the requested topic-partition.",
         STALE_METADATA,
     )
     MESSAGE_TOO_LARGE = (
@@ -71,19 +71,19 @@ class ErrorCode(IntEnum):
     OFFSET_METADATA_TOO_LARGE = 12, "The metadata field of the offset request was too large."
     NETWORK_EXCEPTION = (
         13,
-        "The server disconnected before a response was received. ",
+        "The server disconnected before a response was received.",
         STALE_METADATA,
     )
     COORDINATOR_LOAD_IN_PROGRESS = (
         14,
-        "The coordinator is loading and hence cannot process requests. ",
+        "The coordinator is loading and hence cannot process requests.",
         RETRIABLE,
     )
     COORDINATOR_NOT_AVAILABLE = 15, "The coordinator is not available.", RETRIABLE
     NOT_COORDINATOR = 16, "This is not the correct coordinator.", RETRIABLE
     INVALID_TOPIC_EXCEPTION = (
         17,
-        "The request attempted to perform an operation on an invalid topic. ",
+        "The request attempted to perform an operation on an invalid topic.",
     )
     RECORD_LIST_TOO_LARGE = (
         18,
@@ -93,7 +93,7 @@ class ErrorCode(IntEnum):
     NOT_ENOUGH_REPLICAS = 19, "There are fewer in-sync replicas than required.", RETRIABLE
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
         20,
-        "The messages are in the log, but with fewer in-sync replicas than required. ",
+        "The messages are in the log, but with fewer in-sync replicas than required.",
         RETRIABLE,
     )
     INVALID_REQUIRED_ACKS = 21, "Produce request specified an invalid value for required acks."
@@ -122,7 +122,7 @@ class ErrorCode(IntEnum):
     INVALID_PARTITIONS = 37, "The number of partitions is below 1."
     INVALID_REPLICATION_FACTOR = (
         38,
-        "The replication factor is below 1 or larger than the number of available brokers. ",
+        "The replication factor is below 1 or larger than the number of available brokers.",
     )
     INVALID_REPLICA_ASSIGNMENT = 39, "The replica assignment is invalid."
     INVALID_CONFIG = 40, "The configuration is invalid."
@@ -134,7 +134,7 @@ class ErrorCode(IntEnum):
     )
     UNSUPPORTED_FOR_MESSAGE_FORMAT = (
         43,
-        "The message format on the broker does not support the request. ",
+        "The message format on the broker does not support the request.",
     )
     POLICY_VIOLATION = 44, "The request parameters do not satisfy the configured policy."
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, "The broker received an out of order sequence number."
@@ -159,14 +159,14 @@ class ErrorCode(IntEnum):
     )
     TRANSACTION_COORDINATOR_FENCED = (
         52,
-        "The transaction coordinator that sent this marker is no longer the current one. ",
+        "The transaction coordinator that sent this marker is no longer the current one.",
     )
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "Transactional id authorization failed."
     SECURITY_DISABLED = 54, "Security features are disabled."
     OPERATION_NOT_ATTEMPTED = 55, "The broker did not attempt to execute this operation."
     KAFKA_STORAGE_ERROR = (
         56,
-        "Disk error when trying to access log file on the disk. ",
+        "Disk error when trying to access log file on the disk.",
         STALE_METADATA,
     )
     LOG_DIR_NOT_FOUND = 57, "The user-specified log directory is not found in the broker config."
@@ -181,7 +181,7 @@ class ErrorCode(IntEnum):
     DELEGATION_TOKEN_NOT_FOUND = 62, "Delegation token is not found on server."
     DELEGATION_TOKEN_OWNER_MISMATCH = (
         63,
-        "Specified principal is not a valid owner or renewer of the token. ",
+        "Specified principal is not a valid owner or renewer of the token.",
     )
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (
         64,
@@ -197,23 +197,23 @@ class ErrorCode(IntEnum):
     INVALID_FETCH_SESSION_EPOCH = 71, "The fetch session epoch is invalid.", RETRIABLE
     LISTENER_NOT_FOUND = (
         72,
-        "The leader has no listener that matches the one this request came in on. ",
+        "The leader has no listener that matches the one this request came in on.",
         STALE_METADATA,
     )
     TOPIC_DELETION_DISABLED = 73, "Topic deletion is disabled."
     FENCED_LEADER_EPOCH = (
         74,
-        "The leader epoch in the request is older than the epoch on the broker. ",
+        "The leader epoch in the request is older than the epoch on the broker.",
         STALE_METADATA,
     )
     UNKNOWN_LEADER_EPOCH = (
         75,
-        "The leader epoch in the request is newer than the epoch on the broker. ",
+        "The leader epoch in the request is newer than the epoch on the broker.",
         RETRIABLE,
     )
     UNSUPPORTED_COMPRESSION_TYPE = (
         76,
-        "The requesting client does not support the compression type of the partition. ",
+        "The requesting client does not support the compression type of the partition.",
     )
     STALE_BROKER_EPOCH = 77, "Broker epoch has changed."
     OFFSET_NOT_AVAILABLE = (
@@ -224,7 +224,7 @@ class ErrorCode(IntEnum):
     )
     MEMBER_ID_REQUIRED = (
         79,
-        "The group member needs a valid member id before actually entering the group. ",
+        "The group member needs a valid member id before actually entering the group.",
     )
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "The preferred leader was not available.", STALE_METADATA
     GROUP_MAX_SIZE_REACHED = 81, "The group has reached its maximum size."
@@ -234,18 +234,18 @@ class ErrorCode(IntEnum):
     )
     ELIGIBLE_LEADERS_NOT_AVAILABLE = (
         83,
-        "Eligible topic partition leaders are not available. ",
+        "Eligible topic partition leaders are not available.",
         STALE_METADATA,
     )
     ELECTION_NOT_NEEDED = (
         84,
-        "Leader election is not needed for this topic partition. ",
+        "Leader election is not needed for this topic partition.",
         STALE_METADATA,
     )
     NO_REASSIGNMENT_IN_PROGRESS = 85, "No partition reassignment is in progress."
     GROUP_SUBSCRIBED_TO_TOPIC = (
         86,
-        "The group is actively subscribed to this topic, so its offsets cannot be deleted. ",
+        "The group is actively subscribed to this topic, so its offsets cannot be deleted.",
     )
     INVALID_RECORD = 87, "The record failed validation on the broker and hence will be rejected."
     UNSTABLE_OFFSET_COMMIT = 88, "There are unstable offsets that need to be cleared.", RETRIABLE
@@ -256,44 +256,44 @@ class ErrorCode(IntEnum):
     UNACCEPTABLE_CREDENTIAL = 93, "The credential does not meet the criteria for acceptability."
     INCONSISTENT_VOTER_SET = (
         94,
-        "The sender or the recipient is not among the voters that the other side expects. ",
+        "The sender or the recipient is not among the voters that the other side expects.",
     )
     INVALID_UPDATE_VERSION = 95, "The given update version is invalid."
     FEATURE_UPDATE_FAILED = (
         96,
-        "The features could not be updated because of an unexpected server error. ",
+        "The features could not be updated because of an unexpected server error.",
     )
     PRINCIPAL_DESERIALIZATION_FAILURE = (
         97,
-        "The principal of a forwarded request could not be read: it has another format. ",
+        "The principal of a forwarded request could not be read: it has another format.",
     )
     SNAPSHOT_NOT_FOUND = 98, "The requested snapshot was not found."
     POSITION_OUT_OF_RANGE = (
         99,
-        "The position is not at or above zero and below the size of the snapshot. ",
+        "The position is not at or above zero and below the size of the snapshot.",
     )
-    UNKNOWN_TOPIC_ID = 100, "This server does not host this topic id.", STALE_METADATA
+    UNKNOWN_TOPIC_ID = 100, "This server does not host this topic ID.", STALE_METADATA
     DUPLICATE_BROKER_REGISTRATION = 101, "This broker id is already in use."
     BROKER_ID_NOT_REGISTERED = 102, "The given broker id is not registered."
     INCONSISTENT_TOPIC_ID = (
         103,
-        "The log's topic id does not match the topic id in the request. ",
+        "The log's topic id does not match the topic id in the request.",
         STALE_METADATA,
     )
     INCONSISTENT_CLUSTER_ID = (
         104,
-        "The cluster id in the request does not match that of the server. ",
+        "The cluster id in the request does not match that of the server.",
     )
     TRANSACTIONAL_ID_NOT_FOUND = 105, "The transactional id could not be found."
     FETCH_SESSION_TOPIC_ID_ERROR = (
         106,
-        "The fetch session met topic ids that are inconsistent with earlier requests. ",
+        "The fetch session met topic ids that are inconsistent with earlier requests.",
         RETRIABLE,
     )
     INELIGIBLE_REPLICA = 107, "The new in-sync set contains at least one ineligible replica."
     NEW_LEADER_ELECTED = (
         108,
-        "The partition was altered, but leadership moved away from the requesting broker. ",
+        "The partition was altered, but leadership moved away from the requesting broker.",
     )
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, "The requested offset is moved to tiered storage."
     FENCED_MEMBER_EPOCH = (
@@ -308,7 +308,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ASSIGNOR = 112, "The assignor, or its version range, is not supported by the group."
     STALE_MEMBER_EPOCH = (
         113,
-        "The member epoch is stale: the member must retry after its next heartbeat. ",
+        "The member epoch is stale: the member must retry after its next heartbeat.",
     )
     MISMATCHED_ENDPOINT_TYPE = 114, "The request was sent to an endpoint of the wrong type."
     UNSUPPORTED_ENDPOINT_TYPE = 115, "This endpoint type is not supported yet."
@@ -321,7 +321,7 @@ class ErrorCode(IntEnum):
     TELEMETRY_TOO_LARGE = 118, "The pushed metrics are larger than the broker accepts."
     INVALID_REGISTRATION = (
         119,
-        "The controller has considered the broker registration to be invalid. ",
+        "The controller has considered the broker registration to be invalid.",
     )
     TRANSACTION_ABORTABLE = (
         120,
@@ -329,7 +329,7 @@ class ErrorCode(IntEnum):
     )
     INVALID_RECORD_STATE = (
         121,
-        "The record state is invalid: delivery of the record could not be acknowledged. ",
+        "The record state is invalid: delivery of the record could not be acknowledged.",
     )
     SHARE_SESSION_NOT_FOUND = 122, "The share session was not found.", RETRIABLE
     INVALID_SHARE_SESSION_EPOCH = 123, "The share session epoch is invalid.", RETRIABLE
@@ -344,7 +344,7 @@ class ErrorCode(IntEnum):
     INVALID_REGULAR_EXPRESSION = 128, "The regular expression is not valid."
     REBOOTSTRAP_REQUIRED = (
         129,
-        "Client metadata is stale: the client should bootstrap again to find the cluster. ",
+        "Client metadata is stale: the client should bootstrap again to find the cluster.",
     )
     STREAMS_INVALID_TOPOLOGY = 130, "The supplied topology is invalid."
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "The supplied topology epoch is invalid."

@@ -39,40 +39,23 @@ class UpgradeType(IntEnum):
 def update_features(view: View, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesResponse]:
     """All updates of a request are made, or none is."""
     records: list[Message] = []
-    seen: set[str] = set()
-    for update in request.feature_updates:
+    for update in {each.feature: each for each in request.feature_updates}.values():
         try:
-            if update.feature in seen:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST, f"Feature {update.feature} is updated twice."
-                )
-            seen.add(update.feature)
             records += _update(view, update)
         except ApiError as error:
             message = (
                 "The update failed for all features since the following feature had an error: "
                 f"{error.message}"
             )
-            return Decision([], _failed(request, error.code, message))
+            return Decision(
+                [], UpdateFeaturesResponse(error_code=error.code, error_message=message)
+            )
     results = [
-        UpdatableFeatureResult(feature=update.feature, error_code=0, error_message=None)
+        UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
         for update in request.feature_updates
     ]
     response = UpdateFeaturesResponse(error_code=0, error_message=None, results=results)
     return Decision([] if request.validate_only else records, response)
-
-
-def _failed(
-    request: UpdateFeaturesRequest, code: ErrorCode, message: str
-) -> UpdateFeaturesResponse:
-    return UpdateFeaturesResponse(
-        error_code=code,
-        error_message=message,
-        results=[
-            UpdatableFeatureResult(feature=each.feature, error_code=code, error_message=message)
-            for each in request.feature_updates
-        ],
-    )
 
 
 def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
@@ -89,7 +72,10 @@ def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
     if level < 0:
         raise _refused(name, level, "A feature version cannot be less than 0.")
     # Switching a feature off that another node had switched on is always possible.
-    if not (level == 0 and name in view.image.features.finalized_levels):
+    known = view.image.features.finalized_levels
+    if level == 0 and name not in known and name not in SUPPORTED_FEATURES:
+        raise _refused(name, level, f"Feature {name} not found.")
+    if level != 0 or name not in known or name == METADATA_VERSION:
         _check_support(view, name, level)
     if name == KRAFT_VERSION:
         raise _refused(name, level, "The version of the quorum cannot be changed by this node.")

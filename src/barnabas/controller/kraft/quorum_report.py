@@ -23,27 +23,37 @@ if TYPE_CHECKING:
 def describe_quorum(
     quorum: Quorum, request: DescribeQuorumRequest, now_ms: int
 ) -> DescribeQuorumResponse:
-    topics = []
-    known = True
-    for topic in request.topics:
-        partitions = []
-        for asked in topic.partitions:
-            index = asked.partition_index
-            if topic.topic_name == METADATA_TOPIC and index == 0:
-                partitions.append(_partition(quorum, now_ms))
-                continue
-            known = False
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            partitions.append(
-                DescribeQuorumResponsePartitionData(
-                    partition_index=index, error_code=code, error_message=code.message
+    """There is one log to ask about; whoever asks about any other as well is told nothing."""
+    asked = [
+        (topic.topic_name, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    if asked == [(METADATA_TOPIC, 0)]:
+        return DescribeQuorumResponse(
+            topics=[
+                DescribeQuorumResponseTopicData(
+                    topic_name=METADATA_TOPIC, partitions=[_partition(quorum, now_ms)]
                 )
-            )
-        topics.append(
-            DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions)
+            ],
+            nodes=_nodes(quorum),
         )
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
-        error_message=None, topics=topics, nodes=_nodes(quorum) if known else []
+        topics=[
+            DescribeQuorumResponseTopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    DescribeQuorumResponsePartitionData(
+                        partition_index=each.partition_index,
+                        error_code=code,
+                        error_message=code.message,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
     )
 
 
@@ -51,7 +61,6 @@ def _partition(quorum: Quorum, now_ms: int) -> DescribeQuorumResponsePartitionDa
     log = quorum.log
     return DescribeQuorumResponsePartitionData(
         partition_index=0,
-        error_message=None,
         leader_id=quorum.leader_id,
         leader_epoch=quorum.epoch,
         high_watermark=log.high_watermark,

@@ -95,7 +95,7 @@ class _Names:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         if name == METADATA_TOPIC:
             raise ApiError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Creation of {name} is not allowed."
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
             )
         if name in self._topics:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -123,9 +123,7 @@ class _Names:
 
 
 def _refused(name: str, error: ApiError) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=name, error_code=error.code, error_message=error.message, configs=None
-    )
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
 def _create(
@@ -294,10 +292,10 @@ def effective_configs(view: View, own: Mapping[str, str]) -> list[CreatableTopic
 def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
     records: list[Message] = []
     results: list[DeletableTopicResult] = []
-    taken: set[bytes] = set()
     names = Counter(topic.name for topic in request.topics if topic.name is not None)
     ids = Counter(topic.topic_id for topic in request.topics if topic.topic_id != uuids.ZERO)
     told: set[str | bytes] = set()
+    both = {topic.topic_id for name in names if (topic := view.image.topics.get(name))} & set(ids)
     for asked in request.topics:
         key: str | bytes = asked.topic_id if asked.name is None else asked.name
         try:
@@ -308,7 +306,10 @@ def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision[DeleteTo
                 what = "name" if asked.name is not None else "id"
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
             topic = _to_delete(view.image, asked)
-            if topic.topic_id in taken:
+            if topic.topic_id in both:
+                if asked.name is None:
+                    continue
+                asked.topic_id = topic.topic_id
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     "The provided topic name maps to an ID that was already supplied.",
@@ -323,7 +324,6 @@ def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision[DeleteTo
                 )
             )
             continue
-        taken.add(topic.topic_id)
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
     check_size(records)
