@@ -172,7 +172,7 @@ def test_segments_are_joined_and_their_files_go_later() -> None:
 
 def test_a_full_map_compacts_what_it_can() -> None:
     node = Node()
-    node.logs.cleaner._map_bytes = 160 * 5
+    node.logs.cleaner.map_bytes = 160 * 5
     for number in range(20):
         node.append(b"k%d" % (number % 10), b"%d" % number)
     assert node.clean()

@@ -32,7 +32,7 @@ __all__ = [
 Result = TypeVar("Result")
 
 MIN_OPEN_SEGMENTS = 16
-MAX_OPEN_SEGMENTS = 4096
+MAX_OPEN_SEGMENTS = 2048
 
 
 class FileRange:

@@ -372,6 +372,8 @@ class Segment:
         self._append_time_entry()
         self.offset_index.trim()
         self.time_index.trim()
+        self.offset_index.release()
+        self.time_index.release()
         file = self._file
         if file is not None:
             file.truncate(self.size)
