@@ -31,12 +31,14 @@ def _require(condition: bool, name: str, value: object, reason: str) -> None:
 
 
 def _check_log(config: BrokerConfig) -> None:
+    shown = ",".join(config.log_dirs)
     _require(
-        bool(config.log_dirs) and all(config.log_dirs),
+        bool(config.log_dirs),
         "log.dirs",
-        ",".join(config.log_dirs),
+        shown,
         "At least one log directory must be defined via log.dirs or log.dir.",
     )
+    _require(all(config.log_dirs), "log.dirs", shown, "a directory in the list is empty.")
     roll, jitter = config.log_roll_ms, config.log_roll_jitter_ms
     _require(roll is None or roll >= 1, "log.roll.ms", roll, "must be greater than or equal to 1")
     _require(
