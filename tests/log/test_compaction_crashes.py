@@ -28,7 +28,8 @@ def prepared() -> tuple[Node, dict[bytes, bytes]]:
         for number in range(COUNT):
             key, value = b"k%d" % rng.randrange(9), b"%d %d" % (part, number) + b"x" * 20
             sent = None if number % 7 == 6 else value
-            node.write(batch(sent, key=key, timestamp_ms=node.clock.ms, producer=(5, 0, number + COUNT * part)))  # fmt: skip
+            producer = (5, 0, number + COUNT * part)
+            node.write(batch(sent, key=key, timestamp_ms=node.clock.ms, producer=producer))
             if sent is None:
                 expected.pop(key, None)
             else:

@@ -12,6 +12,7 @@ Starting takes a few milliseconds, as nothing is forked, formatted by hand or wa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import tempfile
 import threading
@@ -90,7 +91,9 @@ class Cluster:
         """Shut down cleanly. The data stays until `close()` if it is temporary."""
         if self._thread is None or self._loop is None or self._node is None:
             return
-        asyncio.run_coroutine_threadsafe(self._node.stop(), self._loop)
+        node, loop = self._node, self._loop
+        with contextlib.suppress(RuntimeError):  # it may have stopped by itself, and its loop too
+            loop.call_soon_threadsafe(lambda: loop.create_task(node.stop()))
         self._thread.join(STOP_TIMEOUT_S)
         if self._thread.is_alive():
             raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S:.0f} s")
