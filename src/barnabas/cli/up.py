@@ -153,6 +153,7 @@ def announce(node: Node, format_name: str) -> None:
         sys.stdout.flush()
         return
     option = "" if facts["bootstrap"] == "localhost:9092" else f" -b {facts['bootstrap']}"
+    command = this_command()
     print(
         f"Barnabas is up: bootstrap={facts['bootstrap']}\n"
         f"  listens on  {', '.join(listeners)}\n"
@@ -160,11 +161,23 @@ def announce(node: Node, format_name: str) -> None:
         f"  cluster id  {facts['cluster_id']}\n"
         "\n"
         "Try in another terminal:\n"
-        f"  barnabas topic create orders --partitions 3{option}\n"
-        f"  echo 'hello' | barnabas produce orders{option}\n"
-        f"  barnabas consume orders -o start -e{option}\n",
+        f"  {command} topic create orders --partitions 3{option}\n"
+        f"  echo 'hello' | {command} produce orders{option}\n"
+        f"  {command} consume orders -o start -e{option}\n",
         flush=True,
     )
+
+
+def this_command() -> str:
+    """What to type to run this program: its name, or where it is if the shell would not find it."""
+    import shutil
+
+    invoked = os.path.abspath(sys.argv[0])
+    found = shutil.which("barnabas")
+    if os.path.basename(invoked) != "barnabas" or (found and os.path.samefile(found, invoked)):
+        return "barnabas"
+    nearby = os.path.relpath(invoked)
+    return invoked if nearby.startswith(os.pardir) else nearby
 
 
 def warn(node: Node) -> None:
