@@ -14,7 +14,7 @@ import resource
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, wait
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from barnabas.seams import Background, Disk, DiskFile
 
@@ -130,6 +130,44 @@ class RealFile:
         self.close()
 
 
+class FileLock:
+    """A POSIX lock, which Java's FileLock also takes: the two exclude one another.
+
+    Such a lock belongs to the process: it keeps no second node of the same process out, and is lost
+    when any other descriptor of its file is closed. So what this process holds is remembered.
+    """
+
+    _held: ClassVar[set[tuple[int, int]]] = set()
+
+    def __init__(self, fd: int, file: tuple[int, int]) -> None:
+        self._fd = fd
+        self._file = file
+        self._held.add(file)
+
+    @classmethod
+    def take(cls, path: str) -> FileLock | None:
+        try:
+            if _identity(os.stat(path)) in cls._held:
+                return None
+        except FileNotFoundError:
+            pass
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return None
+        return cls(fd, _identity(os.fstat(fd)))
+
+    def __del__(self) -> None:
+        self._held.discard(self._file)
+        os.close(self._fd)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
 class RealDisk:
     """The file system of this machine."""
 
@@ -196,14 +234,7 @@ class RealDisk:
             self.sync_directory(os.path.dirname(path))
 
     def lock(self, path: str) -> object | None:
-        # A POSIX lock, which Java's FileLock also takes: the two exclude one another.
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            return None
-        return RealFile(path, fd, 0)
+        return FileLock.take(path)
 
 
 def open_segments_limit() -> int:

@@ -335,6 +335,7 @@ class Node:
         try:
             self.lifecycle.become(BrokerState.RECOVERY)
             self._listen()
+            self.metrics_server = serve_metrics(self)
             if self.config.barnabas_format_if_empty:
                 format_if_empty(self)
             self.logs.load()
@@ -347,7 +348,6 @@ class Node:
         self.lifecycle.become(BrokerState.RUNNING)
         for listener in self.network.listeners:
             listener.resume()
-        self.metrics_server = serve_metrics(self)
 
     def _listen(self) -> None:
         """Bind first: a port that is taken is found before anything is written, and a port that
