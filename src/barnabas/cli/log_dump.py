@@ -100,8 +100,7 @@ def _dump_batches(path: Path, options: DumpOptions) -> Iterator[Item]:
                 return
             read += header.size_in_bytes
             body = bytes(batch.data)
-            if not options.skip_metadata:
-                yield _batch_item(header, body, batch.position)
+            yield _batch_item(header, body, batch.position)
             if options.deep or options.print_data:
                 yield from _record_items(header, body, options)
     except BadRecords as error:
@@ -184,7 +183,7 @@ def _record_items(header: BatchHeader, data: bytes, options: DumpOptions) -> Ite
         elif options.print_data:
             extra, text = _data(key, value, options.decoder)
             facts.update(extra)
-            line = text.strip() if options.skip_metadata else line + text
+            line = f"|{text}" if options.skip_metadata else line + text
         yield Item("record", line, facts)
 
 
@@ -214,7 +213,8 @@ def _control(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], st
     except DecodeError as error:
         return {name: None, "error": str(error)}, f" {name}: unreadable ({error})"
     shown = message_json(message, message.version)
-    return {name: shown}, f" {name}: {_compact(shown)}"
+    colon = "" if name.startswith("KRaft") else ":"
+    return {name: shown}, f" {name}{colon} {_compact(shown)}"
 
 
 def _data(

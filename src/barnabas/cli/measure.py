@@ -83,6 +83,8 @@ class Progress:
     window_s: float = 0.0
     window: Latencies = field(default_factory=Latencies)
     total: Latencies = field(default_factory=Latencies)
+    steady: Latencies = field(default_factory=Latencies)
+    warm_at_s: float = 0.0
     failed: int = 0
     last_error: BaseException | None = None
 
@@ -112,6 +114,8 @@ def produce_load(
         for index in range(count):
             payload = next(payloads)
             sent_at = time.perf_counter_ns()
+            if index == warmup:
+                progress.warm_at_s = time.perf_counter() - started
             delivery = producer.send(topic, payload)
             batch = delivery.batch
             known = open_batches.get(delivery.partition)
@@ -156,8 +160,9 @@ def _collect(waiting: deque[tuple[Batch, list[int], int]], progress: Progress, w
             weight = (sample + 1) * records // samples - sample * records // samples
             latency_us = (batch.done_at_ns - times[at]) // 1000
             progress.window.add(latency_us, weight)
+            progress.total.add(latency_us, weight)
             if progress.records > warmup:
-                progress.total.add(latency_us, weight)
+                progress.steady.add(latency_us, min(weight, progress.records - warmup))
 
 
 def _close_window(progress: Progress, elapsed_s: float, window_s: float, watch: Watch) -> None:
@@ -177,6 +182,7 @@ def consume_load(
     watch: Watch,
     *,
     decode: bool = True,
+    pattern: str | None = None,
 ) -> tuple[Progress, float, bool]:
     """Read `count` records; the time until the first, and whether time ran out before all came."""
     from barnabas.client.consumer import Consumer
@@ -184,7 +190,9 @@ def consume_load(
     progress = Progress()
     with Consumer({"max.poll.records": 50_000, **options}) as consumer:
         started = window_started = time.perf_counter()
-        if consumer.settings.group_id is not None:
+        if pattern is not None:
+            consumer.subscribe(pattern=f"(?:{pattern})\\Z")
+        elif consumer.settings.group_id is not None:
             consumer.subscribe(topics)
         else:
             found = consumer.cluster.topics(topics)

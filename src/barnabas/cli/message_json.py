@@ -38,6 +38,8 @@ def in_range(versions: str, version: int) -> bool:
 
 def camel(name: str) -> str:
     head, *rest = name.split("_")
+    if head == "kraft":
+        head = "kRaft"
     return head + "".join(part.capitalize() for part in rest)
 
 

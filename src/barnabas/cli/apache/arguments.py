@@ -52,6 +52,18 @@ def deprecated(old: str, new: str) -> None:
     )
 
 
+def note_deprecated(old: str, new: str) -> None:
+    print(f"Warning: {old} is deprecated. Use {new} instead.")
+
+
+def no_metrics(wanted: bool) -> None:
+    if wanted:
+        print(
+            "Warning: --print-metrics shows nothing: this client keeps no metrics of that kind.",
+            file=sys.stderr,
+        )
+
+
 def client_options(
     bootstrap: str, config_file: str | None = None, pairs: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -76,8 +88,15 @@ def properties(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def run(command: Callable[[Sequence[str]], int | None], *, prefix: str = "") -> NoReturn:
-    """Call a script's command; failures are one line on standard error and exit code 1."""
+def run(
+    command: Callable[[Sequence[str]], int | None],
+    *,
+    prefix: str = "Error: ",
+    on_standard_output: bool = False,
+) -> NoReturn:
+    """Call a script's command; a failure is one line where Apache prints it, and exit code 1."""
+    import click
+
     from barnabas.cli import exits
     from barnabas.cli.main import guard
 
@@ -85,13 +104,13 @@ def run(command: Callable[[Sequence[str]], int | None], *, prefix: str = "") -> 
         try:
             return command(sys.argv[1:]) or 0
         except Exception as error:
-            if exits.code_for(error) is None:
+            if isinstance(error, click.ClickException):
+                message = error.format_message()
+            elif exits.code_for(error) is None:
                 raise
-            message = plain(error)
-            if prefix:
-                print(f"{prefix}{message}")
             else:
-                print(f"Error: {message}", file=sys.stderr)
+                message = plain(error)
+            print(f"{prefix}{message}", file=sys.stdout if on_standard_output else sys.stderr)
             return 1
 
     code = guard(call)
@@ -104,3 +123,23 @@ def plain(error: BaseException) -> str:
 
     detail = getattr(error, "detail", None)
     return detail if isinstance(detail, str) else exits.describe(error)
+
+
+_JAVA_NAMES = {
+    "NON_EMPTY_GROUP": "GroupNotEmpty",
+    "TOPIC_ALREADY_EXISTS": "TopicExists",
+    "UNKNOWN_MEMBER_ID": "UnknownMemberId",
+    "INVALID_CONFIG": "InvalidConfiguration",
+    "INVALID_TOPIC_EXCEPTION": "InvalidTopic",
+    "COORDINATOR_LOAD_IN_PROGRESS": "CoordinatorLoadInProgress",
+}
+
+
+def as_java(error: BaseException) -> str:
+    """An error with the name of Java's exception in front, which scripts look for."""
+    code = getattr(error, "code", None)
+    name = getattr(code, "name", None)
+    if name is None:
+        return plain(error)
+    short = _JAVA_NAMES.get(name) or "".join(part.capitalize() for part in name.split("_"))
+    return f"org.apache.kafka.common.errors.{short}Exception: {plain(error)}"

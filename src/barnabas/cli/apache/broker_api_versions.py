@@ -6,6 +6,11 @@ from collections.abc import Sequence
 
 from barnabas.cli.apache import arguments
 
+# What clients may ask a broker for; the other keys are between nodes.
+CLIENT_API_KEYS = (
+    *range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, 71, 72, *range(74, 82), *range(83, 93)
+)  # fmt: skip
+
 
 def parser() -> arguments.Arguments:
     found = arguments.Arguments(
@@ -18,6 +23,7 @@ def parser() -> arguments.Arguments:
 def command(args: Sequence[str]) -> int:
     from barnabas.cli.broker import version_rows
     from barnabas.client.admin import Admin
+    from barnabas.wire.api_keys import ApiKey
 
     given = parser().parse_args(args)
     with Admin(arguments.client_options(given.bootstrap_server, given.command_config)) as admin:
@@ -26,14 +32,16 @@ def command(args: Sequence[str]) -> int:
             if isinstance(versions, Exception):
                 print(f"{node} -> ERROR: {versions}\n")
                 continue
-            lines = []
+            lines = {
+                key: f"\t{_camel(ApiKey(key).name)}({key}): UNSUPPORTED" for key in CLIENT_API_KEYS
+            }
             for row in version_rows(versions.ranges):
                 low, high, usable = row["lowest"], row["highest"], row["usable"]
                 name = _camel(row["api"])
                 span = f"{low} to {high}" if low != high else f"{low}"
                 use = f"usable: {usable}" if usable is not None else "unusable"
-                lines.append(f"\t{name}({row['key']}): {span} [{use}]")
-            print(f"{node} -> (\n" + ",\n".join(lines) + "\n)\n")
+                lines[row["key"]] = f"\t{name}({row['key']}): {span} [{use}]"
+            print(f"{node} -> (\n" + ",\n".join(lines[key] for key in sorted(lines)) + "\n)\n")
     return 0
 
 

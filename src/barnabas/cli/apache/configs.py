@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -106,11 +107,19 @@ def _entity(given: argparse.Namespace, rules: arguments.Arguments) -> tuple[str,
         )
     if given.alter and name is None:
         rules.error("an entity name must be specified with --alter")
+    if given.alter and not (given.add_config or given.add_config_file or given.delete_config):
+        rules.error(
+            "At least one of --add-config, --add-config-file, or --delete-config "
+            "must be specified with --alter"
+        )
     return kind, name
 
 
 def _describe(admin: Admin, kind: str, name: str | None, given: argparse.Namespace) -> None:
     if name is not None:
+        if not _exists(admin, kind, name):
+            print(f"The {SINGULAR[kind]} '{name}' doesn't exist and doesn't have dynamic config.")
+            return
         names = [name]
     elif kind == "topics":
         names = [t.name for t in admin.list_topics()]
@@ -144,6 +153,16 @@ def _describe(admin: Admin, kind: str, name: str | None, given: argparse.Namespa
             )
 
 
+def _exists(admin: Admin, kind: str, name: str) -> bool:
+    if kind == "topics":
+        return not isinstance(admin.describe_topics([name])[name], Exception)
+    if kind in ("client-metrics", "groups"):
+        if any(found == name for _kind, found in admin.list_config_resources([KINDS[kind]])):
+            return True
+        return kind == "groups" and any(g.group_id == name for g in admin.list_groups())
+    return True
+
+
 def _null(value: str | None) -> str:
     return "null" if value is None else value
 
@@ -156,11 +175,6 @@ def _alter(admin: Admin, kind: str, name: str | None, given: argparse.Namespace)
     if given.add_config_file:
         added.update(read_config_file(given.add_config_file))
     removed = [k.strip() for k in (given.delete_config or "").split(",") if k.strip()]
-    if not added and not removed:
-        raise CommandError(
-            "At least one of --add-config, --add-config-file, or --delete-config "
-            "must be specified with --alter"
-        )
     changes = [ConfigChange(k, v) for k, v in added.items()]
     changes += [ConfigChange(k, None, DELETE) for k in removed]
     place = (KINDS[kind], name or "")
@@ -200,7 +214,8 @@ def parse_added(text: str) -> dict[str, str]:
 
 
 def main() -> None:
-    arguments.run(command, prefix="Error while executing config command with args: ")
+    given = " ".join(sys.argv[1:])
+    arguments.run(command, prefix=f"Error while executing config command with args '{given}'\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """kafka-console-consumer.sh: prints the records of topics.
 
 The default formatter's properties are Apache's: print.timestamp, print.key, print.offset,
-print.epoch, print.partition, print.headers, print.value, key.separator, line.separator,
+print.delivery, print.epoch, print.partition, print.headers, print.value, key.separator, line.separator,
 headers.separator, null.literal.
 """
 
@@ -102,6 +102,8 @@ def default_formatter(settings: dict[str, str]) -> Callable[[Any], bytes]:
         fields.append(lambda r: f"Partition:{r.partition}".encode())
     if on("print.offset"):
         fields.append(lambda r: f"Offset:{r.offset}".encode())
+    if on("print.delivery"):
+        fields.append(lambda _record: b"Delivery:NOT_PRESENT")
     if on("print.epoch"):
         fields.append(lambda r: f"Epoch:{r.leader_epoch}".encode())
     if on("print.headers"):

@@ -75,7 +75,7 @@ def command(args: Sequence[str]) -> int:
         rules.error('Missing required argument "[bootstrap-server]"')
     if not given.list and not given.group and not given.all_groups:
         rules.error(
-            f"Option [{chosen[0].replace('_', '-')}] takes one of these options: [all-groups], [group]"
+            f"Option [{chosen[0].replace('_', '-')}] takes one of these options: [group], [all-groups]"
         )
     options = arguments.client_options(given.bootstrap_server, given.command_config)
     options.setdefault("default.api.timeout.ms", given.timeout)
@@ -87,10 +87,8 @@ def command(args: Sequence[str]) -> int:
 
             if code_for(error) is None or isinstance(error, CommandError):
                 raise
-            print(
-                f"\nError: Executing consumer group command failed due to {arguments.plain(error)}"
-            )
-            return 1
+            _failed(arguments.plain(error))
+            return 0
 
 
 def _validate_regex(text: str) -> int:
@@ -99,9 +97,15 @@ def _validate_regex(text: str) -> int:
     try:
         re.compile(text)
     except re.error as error:
-        raise CommandError(f"The regex `{text}` is invalid: {error}.") from None
-    print(f"The regex `{text}` is valid.")
+        print(f"The regular expression `{text}` is invalid: {error}.")
+    else:
+        print(f"The regular expression `{text}` is valid.")
     return 0
+
+
+def _failed(reason: str) -> None:
+    """Apache says so on standard output and exits with 0; scripts look at the words."""
+    print(f"\nError: Executing consumer group command failed due to {reason}")
 
 
 def _dispatch(admin: Admin, given: argparse.Namespace, rules: arguments.Arguments) -> int:
@@ -167,13 +171,11 @@ def _describe(admin: Admin, groups: Sequence[str], given: argparse.Namespace) ->
         raise CommandError(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
-    code = 0
     for name, answer in describe_existing(admin, groups).items():
         if isinstance(answer, Exception):
             missing = "GROUP_ID_NOT_FOUND" in str(answer)
-            reason = f"Group {name} not found." if missing else arguments.plain(answer)
-            print(f"\nError: Executing consumer group command failed due to {reason}")
-            code = 1
+            reason = arguments.as_java(answer)
+            _failed(f"{reason.split(': ')[0]}: Group {name} not found." if missing else reason)
             continue
         if not answer.members:
             if answer.state != "Dead":
@@ -186,7 +188,7 @@ def _describe(admin: Admin, groups: Sequence[str], given: argparse.Namespace) ->
             _print_state(admin, answer, given.verbose)
         else:
             _print_offsets(admin, answer, given.verbose)
-    return code
+    return 0
 
 
 def _print_offsets(admin: Admin, group: GroupDescription, verbose: bool) -> None:
@@ -194,7 +196,10 @@ def _print_offsets(admin: Admin, group: GroupDescription, verbose: bool) -> None
 
     rows = lag_rows(admin, group)
     epochs = (
-        {p: c.leader_epoch for p, c in admin.group_offsets(group.group_id).items()}
+        {
+            p: c.leader_epoch if c.leader_epoch >= 0 else None
+            for p, c in admin.group_offsets(group.group_id).items()
+        }
         if verbose
         else {}
     )
@@ -203,7 +208,7 @@ def _print_offsets(admin: Admin, group: GroupDescription, verbose: bool) -> None
             group.group_id,
             row["topic"],
             row["partition"],
-            *([epochs.get((row["topic"], row["partition"]), -1)] if verbose else []),
+            *([epochs.get((row["topic"], row["partition"]))] if verbose else []),
             row["current_offset"],
             row["end_offset"],
             row["lag"],
@@ -239,7 +244,7 @@ def _print_members(group: GroupDescription, verbose: bool) -> None:
         "CLIENT-ID",
         "#PARTITIONS",
     ]
-    widths = [15, 15, *([17] if static else []), 15, 15, 15]
+    widths = [15, 15, *([17] if static else []), 15, 15, 15 if verbose else 16]
     if verbose:
         heads += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
         widths += [15, 20, 15, 20]
@@ -266,8 +271,8 @@ def _print_members(group: GroupDescription, verbose: bool) -> None:
 
 def _assignment(assignment: Mapping[str, Sequence[int]]) -> str | None:
     return (
-        ", ".join(
-            f"{topic}({','.join(map(str, sorted(indexes)))})"
+        ";".join(
+            f"{topic}:{','.join(map(str, sorted(indexes)))}"
             for topic, indexes in sorted(assignment.items())
         )
         or None
@@ -304,9 +309,10 @@ def print_table(
     *,
     trailing: bool = True,
 ) -> None:
-    """Columns of at least these widths, one blank apart, after an empty line."""
+    """Columns of at least these widths, one blank apart, after an empty line; the last grows not."""
     texts = [["-" if v is None else str(v) for v in row] for row in rows]
-    wide = [max([w, *(len(r[i]) for r in texts)]) if w else 0 for i, w in enumerate(widths)]
+    last = len(widths) - 1
+    wide = [w if i == last else max([w, *(len(r[i]) for r in texts)]) for i, w in enumerate(widths)]
     print()
     for row in [list(heads), *texts]:
         line = " ".join(text.ljust(width) for text, width in zip(row, wide, strict=True))
@@ -322,18 +328,21 @@ def _reset(
     chosen = [t for t in TARGETS if getattr(given, t) not in (False, None)]
     if len(chosen) != 1:
         rules.error(
-            "Option [reset-offsets] takes exactly one of these options: "
+            "Option '[reset-offsets]' requires exactly one of the following scenarios: "
             + ", ".join(f"[{t.replace('_', '-')}]" for t in TARGETS)
         )
+    if not given.topic and not given.all_topics and given.from_file is None:
+        rules.error("One of the reset scopes should be defined: --all-topics, --topic.")
     if given.dry_run and given.execute:
         rules.error("Option [reset-offsets] only accepts one of [execute], [dry-run]")
     if not given.execute and not given.dry_run:
         print(
             "WARN: No action will be performed as the --execute option is missing. In version 5.0, "
-            "this command will require either --dry-run or --execute to be specified.",
+            "this command will require either --dry-run or --execute to be specified. You should "
+            "add the --dry-run option explicitly if you are scripting this command and want to keep "
+            "the current default behavior without prompting.",
             file=sys.stderr,
         )
-    code = 0
     results: list[tuple[str, TopicPartition, int]] = []
     for group in groups:
         state = _state_of(admin, group)
@@ -342,7 +351,6 @@ def _reset(
                 f"\nError: Assignments can only be reset if the group '{group}' is inactive, but the "
                 f"current state is {state}."
             )
-            code = 1
             continue
         after = _prepare(admin, group, given, chosen[0])
         if given.execute and after:
@@ -359,7 +367,7 @@ def _reset(
         print_table(
             ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], [15, 15, 10, 0], rows, trailing=False
         )
-    return code
+    return 0
 
 
 def _state_of(admin: Admin, group: str) -> str:
@@ -382,14 +390,13 @@ def _prepare(
     committed = {p: c.offset for p, c in admin.group_offsets(group).items()}
     if target == "from_file" and not given.topic and not given.all_topics:
         wanted = _from_file(given.from_file, group)
-        held = held_offsets(admin, wanted)
-        return {p: clamp(o, held[p]) for p, o in wanted.items()}
+        return _within(wanted, held_offsets(admin, wanted))
     if given.all_topics:
         places = sorted(committed)
     elif given.topic:
         places = partitions_of(admin, given.topic)
     else:
-        raise CommandError("One of the reset scopes should be defined: --all-topics, --topic.")
+        places = []
     held = held_offsets(admin, places)
     now_ms = time.time_ns() // 1_000_000
     try:
@@ -400,9 +407,15 @@ def _prepare(
                 else now_ms - parse_duration_ms(given.by_duration)
             )
             at = offsets_at(admin, places, moment)
+            for topic, partition in (p for p in places if at[p] is None):
+                print(
+                    f"\nWarn: Partition {partition} from topic {topic} is empty. Falling back to "
+                    "latest known offset."
+                )
             return {p: held[p].end if (o := at[p]) is None else o for p in places}
     except ValueError as error:
-        raise CommandError(str(error)) from None
+        _failed(str(error))
+        raise SystemExit(0) from None
     if target == "shift_by":
         missing = [p for p in places if p not in committed]
         if missing:
@@ -410,12 +423,29 @@ def _prepare(
                 "Cannot shift offset for partition "
                 f"{missing[0][0]}-{missing[0][1]} since there is no current committed offset"
             )
-        return {p: clamp(committed[p] + given.shift_by, held[p]) for p in places}
+        return _within({p: committed[p] + given.shift_by for p in places}, held)
     if target == "to_offset":
-        return {p: clamp(given.to_offset, held[p]) for p in places}
+        return _within(dict.fromkeys(places, given.to_offset), held)
     if target == "to_current":
         return {p: clamp(committed.get(p, held[p].end), held[p]) for p in places}
     return {p: held[p].start if target == "to_earliest" else held[p].end for p in places}
+
+
+def _within(wanted: dict[TopicPartition, int], held: Any) -> dict[TopicPartition, int]:
+    """Offsets that exist; those that had to be changed are named on standard error."""
+    from barnabas.cli.group import clamp
+
+    found = {}
+    for place, offset in wanted.items():
+        found[place] = clamp(offset, held[place])
+        if found[place] != offset:
+            side = "higher than latest" if found[place] < offset else "lower than earliest"
+            print(
+                f"WARN New offset ({offset}) is {side} offset for topic partition "
+                f"{place[0]}-{place[1]}. Value will be set to {found[place]}",
+                file=sys.stderr,
+            )
+    return found
 
 
 def _from_file(path: str, group: str) -> dict[TopicPartition, int]:
@@ -469,29 +499,41 @@ def _delete(admin: Admin, groups: Sequence[str]) -> int:
         return 0
     print("\nError: Deletion of some consumer groups failed:")
     for group, error in failed.items():
-        print(f"* Group '{group}' could not be deleted due to: {arguments.plain(error)}")
+        print(f"* Group '{group}' could not be deleted due to: {arguments.as_java(error)}")
     if done:
         names = ", ".join(f"'{g}'" for g in done)
         print(f"\nThese consumer groups were deleted successfully: {names}")
-    return 1
+    return 0
 
 
 def _delete_offsets(admin: Admin, group: str, given: argparse.Namespace) -> int:
+    from barnabas.client.errors import ClientError
+
     if not given.topic:
         raise CommandError("Option [delete-offsets] takes the following option: [topic]")
-    places = partitions_of(admin, given.topic)
-    answers = admin.delete_group_offsets(group, places)
-    failed = any(error is not None for error in answers.values())
-    if failed:
-        print("\nError: Encountered some partition level error, see the follow-up details.")
+    places: list[TopicPartition] = []
+    rows: list[list[Any]] = []
+    for text in given.topic:
+        try:
+            places += partitions_of(admin, [text])
+        except ClientError as error:
+            rows.append([text.partition(":")[0], None, f"Error: {arguments.as_java(error)}"])
+    try:
+        answers: dict[TopicPartition, Any] = dict(admin.delete_group_offsets(group, places))
+    except ClientError as error:
+        answers = dict.fromkeys(places, error)
+        print(f"\nError: {arguments.plain(error)}")
     else:
-        print(f"Request succeeded for deleting offsets from group {group}.")
-    rows = [
-        [t, p, "Successful" if error is None else f"Error: {arguments.plain(error)}"]
+        if any(error is not None for error in answers.values()):
+            print("\nError: Encountered some partition-level error, see the follow-up details.")
+        else:
+            print(f"Request succeeded for deleting offsets from group {group}.")
+    rows += [
+        [t, p, "Successful" if error is None else f"Error: {arguments.as_java(error)}"]
         for (t, p), error in sorted(answers.items())
     ]
     print_table(["TOPIC", "PARTITION", "STATUS"], [15, 10, 15], rows)
-    return 1 if failed else 0
+    return 0
 
 
 def main() -> None:

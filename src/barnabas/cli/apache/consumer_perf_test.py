@@ -27,7 +27,8 @@ def parser() -> arguments.Arguments:
     found.value("--bootstrap-server", "--broker-list", required=True)
     found.value("--topic")
     found.value("--include")
-    found.value("--num-records", "--messages", type=int, required=True, dest="count")
+    found.value("--num-records", type=int)
+    found.value("--messages", type=int, help="Deprecated: use --num-records.")
     found.value("--group", default=f"perf-consumer-{random.randrange(100_000)}")
     found.value("--fetch-size", type=int, default=1_048_576)
     found.value("--socket-buffer-size", type=int, default=2_097_152)
@@ -46,8 +47,14 @@ def command(args: Sequence[str]) -> int:
 
     rules = parser()
     given = rules.parse_args(args)
-    if not given.topic:
-        rules.error("Exactly one of topic or include is required; this version takes --topic.")
+    if (given.topic is None) == (given.include is None):
+        rules.error("Exactly one of topic or include is required.")
+    if (given.num_records is None) == (given.messages is None):
+        rules.error("Exactly one of --num-records and --messages is required.")
+    if given.messages is not None:
+        arguments.note_deprecated("--messages", "--num-records")
+    arguments.no_metrics(given.print_metrics)
+    count = given.messages if given.num_records is None else given.num_records
     options: dict[str, Any] = {
         "client.id": "perf-consumer-client",
         "auto.offset.reset": "latest" if given.from_latest else "earliest",
@@ -67,7 +74,12 @@ def command(args: Sequence[str]) -> int:
 
     started = time.time()
     progress, first_s, gave_up = measure.consume_load(
-        options, [given.topic], given.count, given.timeout, report
+        options,
+        [given.topic] if given.topic else [],
+        count,
+        given.timeout,
+        report,
+        pattern=given.include,
     )
     ended = time.time()
     if gave_up:

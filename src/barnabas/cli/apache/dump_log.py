@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from barnabas.cli.apache import arguments
+from barnabas.cli.exits import CommandError
 
 DECODERS = {
     "offsets_decoder": "offsets",
@@ -53,6 +54,11 @@ def command(args: Sequence[str]) -> int:
     for name in given.files.split(","):
         path = Path(name.strip())
         print(f"Dumping {path}")
+        if not path.exists():
+            raise CommandError(f"{path}: No such file or directory")
+        if path.suffix == ".index" and _is_empty(path):
+            print(f"{path} is empty.")
+            continue
         if path.suffix in (".index", ".timeindex") and (
             given.verify_index_only or given.index_sanity_check
         ):
@@ -64,6 +70,12 @@ def command(args: Sequence[str]) -> int:
         except ValueError:
             print(f"Ignoring unknown file {path}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _is_empty(path: Path) -> bool:
+    """No entry, perhaps zeros that were allocated in advance."""
+    with path.open("rb") as file:
+        return not any(file.read(8))
 
 
 def _check(path: Path, announce: bool) -> bool:

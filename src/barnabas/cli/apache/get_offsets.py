@@ -59,8 +59,6 @@ def command(args: Sequence[str]) -> int:
             )
         elif answer.offset >= 0:
             print(f"{topic}:{partition}:{answer.offset}")
-        else:
-            print(f"{topic}:{partition}:")
     return 0
 
 

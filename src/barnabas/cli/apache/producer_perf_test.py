@@ -6,10 +6,13 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.apache import arguments
 from barnabas.cli.exits import CommandError
+
+if TYPE_CHECKING:
+    from barnabas.cli.measure import Latencies
 
 
 def parser() -> arguments.Arguments:
@@ -45,6 +48,17 @@ def command(args: Sequence[str]) -> int:
         )
     if given.transactional_id or given.transaction_duration_ms:
         raise CommandError("Transactions are not supported by this version of Barnabas.")
+    if given.producer_props:
+        print(
+            "Option --producer-props has been deprecated and will be removed in a future version. "
+            "Use --command-property instead."
+        )
+    arguments.no_metrics(given.print_metrics)
+    if given.warmup_records > 0:
+        print(
+            f"Warmup first {given.warmup_records} records. Steady state results will print after "
+            "the complete test summary."
+        )
     pairs = [*given.producer_props, *given.command_property]
     options = arguments.client_options(given.bootstrap_server or "", given.config, pairs)
     if not options["bootstrap.servers"]:
@@ -76,18 +90,26 @@ def command(args: Sequence[str]) -> int:
         report,
         warmup=given.warmup_records,
     )
-    total = progress.total
-    elapsed = max(progress.elapsed_s, 1e-9)
-    print(
-        f"{progress.records} records sent, {progress.records / elapsed:f} records/sec "
-        f"({progress.size / elapsed / 1048576:.2f} MB/sec), {total.mean_ms:.2f} ms avg latency, "
-        f"{total.max_ms:.2f} ms max latency, {total.percentile_ms(0.5):.0f} ms 50th, "
-        f"{total.percentile_ms(0.95):.0f} ms 95th, {total.percentile_ms(0.99):.0f} ms 99th, "
-        f"{total.percentile_ms(0.999):.0f} ms 99.9th."
-    )
+    _summary("records", progress.records, progress.size, progress.elapsed_s, progress.total)
+    if 0 < given.warmup_records < progress.records:
+        steady = progress.steady
+        size = progress.size * steady.count // max(progress.records, 1)
+        elapsed_s = progress.elapsed_s - progress.warm_at_s
+        _summary("steady state records", steady.count, size, elapsed_s, steady)
     if progress.last_error is not None:
         raise progress.last_error
     return 0
+
+
+def _summary(what: str, records: int, size: int, elapsed_s: float, latencies: Latencies) -> None:
+    elapsed = max(elapsed_s, 1e-9)
+    print(
+        f"{records} {what} sent, {records / elapsed:f} records/sec "
+        f"({size / elapsed / 1048576:.2f} MB/sec), {latencies.mean_ms:.2f} ms avg latency, "
+        f"{latencies.max_ms:.2f} ms max latency, {latencies.percentile_ms(0.5):.0f} ms 50th, "
+        f"{latencies.percentile_ms(0.95):.0f} ms 95th, {latencies.percentile_ms(0.99):.0f} ms 99th, "
+        f"{latencies.percentile_ms(0.999):.0f} ms 99.9th."
+    )
 
 
 def _payloads(given: Any) -> Iterator[bytes]:

@@ -5,16 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from barnabas.cli.apache import arguments
 from barnabas.cli.exits import CommandError
 
+# From which level of metadata.version on a release has these levels of the other features.
+FEATURES: dict[str, tuple[tuple[int, int], ...]] = {
+    "kraft.version": ((21, 1),),
+    "transaction.version": ((24, 2),),
+    "group.version": ((22, 1),),
+    "eligible.leader.replicas.version": ((26, 1),),
+    "share.version": ((28, 1),),
+    "streams.version": ((29, 1),),
+}
+
+
+class _SubArguments(argparse.ArgumentParser):
+    """A wrong command line ends with 1, as the whole script does."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        print(f"{self.prog}: error: {message}", file=sys.stderr)
+        raise SystemExit(1)
+
 
 def parser() -> argparse.ArgumentParser:
     found = arguments.Arguments("kafka-storage.sh", "The Kafka storage tool.")
-    commands = found.add_subparsers(
-        dest="command", required=True, parser_class=argparse.ArgumentParser
-    )
+    commands = found.add_subparsers(dest="command", required=True, parser_class=_SubArguments)
     info = commands.add_parser("info", help="Get information about the Kafka log directories")
     info.add_argument("--config", "-c", required=True)
     form = commands.add_parser("format", help="Format the Kafka log directories")
@@ -30,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
     quorum.add_argument("--initial-controllers", "-I")
     mapping = commands.add_parser("version-mapping", help="Features of a release")
     mapping.add_argument("--release-version", "-r")
+    needs = commands.add_parser("feature-dependencies", help="What a feature's level needs")
+    needs.add_argument("--feature", "-f", action="append", required=True)
     commands.add_parser("random-uuid", help="Print a random UUID")
     return found
 
@@ -43,6 +63,8 @@ def command(args: Sequence[str]) -> int:
         return 0
     if given.command == "version-mapping":
         return _version_mapping(given.release_version)
+    if given.command == "feature-dependencies":
+        return _feature_dependencies(given.feature)
     config = storage_layout.load_config(given.config)
     if given.command == "info":
         return _info(storage_layout.inspect(storage_layout.directories_of(config)))
@@ -99,16 +121,41 @@ def _version_mapping(release: str | None) -> int:
         version = features.metadata_version(release or str(features.LATEST_METADATA_VERSION))
     except ValueError as error:
         raise CommandError(str(error)) from None
-    print(f"metadata.version={version.level} ({version.name})")
-    for name, level in features.DEFAULT_LEVELS.items():
-        if name != features.METADATA_VERSION:
-            shown = level if version.level >= features.ELR_LEVEL else 0
-            print(f"{name}={shown}")
+    print(f"metadata.version={version.level} ({release or version.name})")
+    for name, steps in FEATURES.items():
+        print(f"{name}={max((to for since, to in steps if version.level >= since), default=0)}")
+    return 0
+
+
+def _feature_dependencies(texts: Sequence[str]) -> int:
+    from barnabas.metadata import features
+
+    for text in texts:
+        name, separator, level = text.partition("=")
+        if not separator or not level.isdecimal():
+            raise CommandError(
+                f"Invalid feature format: {text}. Expected format: 'feature=version' "
+                "(e.g. 'group.version=1')"
+            )
+        if name == features.METADATA_VERSION:
+            try:
+                text = f"{text} ({features.metadata_version(level).name})"
+            except ValueError:
+                raise CommandError(f"Unknown metadata.version {level}") from None
+        elif name not in FEATURES:
+            raise CommandError(f"Unknown feature: {name}")
+        elif int(level) > max(to for _since, to in FEATURES[name]):
+            raise CommandError(f"Feature level {level} is not supported for feature {name}")
+        if name == features.ELR_VERSION and level != "0":
+            needed = features.metadata_version(str(features.ELR_LEVEL))
+            print(f"{text} requires:\n    metadata.version={needed.level} ({needed.name})")
+        else:
+            print(f"{text} has no dependencies.")
     return 0
 
 
 def main() -> None:
-    arguments.run(command)
+    arguments.run(command, prefix="")
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def main() -> None:
-    arguments.run(command, prefix="Error while executing topic command : ")
+    arguments.run(command, prefix="Error while executing topic command : ", on_standard_output=True)
 
 
 if __name__ == "__main__":
