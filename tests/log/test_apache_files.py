@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -19,6 +20,26 @@ pytestmark = [
     pytest.mark.peers,
     pytest.mark.skipif(apache.missing() is not None, reason=apache.missing() or ""),
 ]
+
+
+class Clock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    monotonic_ms = monotonic_ns = now_ms
+
+
+def manager_of(directory: Path, config: LogConfig) -> LogManager:
+    logs = LogManager(
+        RealDisk(),
+        InlineBackground(),
+        [str(directory)],
+        config_of=lambda topic: config,
+        clock=Clock(),
+        randomness=random.Random(1),
+    )
+    logs.load()
+    return logs
 
 
 def dump(*files: Path, options: tuple[str, ...] = ()) -> str:
@@ -68,6 +89,51 @@ def test_dump_log_reads_what_we_wrote(tmp_path: Path) -> None:
     assert "lastSequence: 299" in printed
 
 
+def test_dump_log_reads_what_we_compacted(tmp_path: Path) -> None:
+    """Batches in part, emptied ones, delete horizons of tombstones and markers."""
+    config = LogConfig(
+        cleanup_policy=frozenset(("compact",)),
+        min_cleanable_dirty_ratio=0.0,
+        index_interval_bytes=0,
+    )
+    logs = manager_of(tmp_path, config)
+    log = logs.get_or_create("t", 0, b"\1" * 16)
+
+    def write(data: memoryview) -> None:
+        log.append_as_leader(data, 0, NOW_MS, AppendOrigin.COORDINATOR)
+
+    for codec in range(5):
+        write(batch(b"old", b"kept", keys=[b"a", b"b%d" % codec], codec=codec))
+    write(batch(None, key=b"gone"))
+    write(batch(b"last", key=b"a", producer=(5, 0, 0)))
+    write(batch(b"newer", key=b"a"))
+    write(batch(b"committed", key=b"c", producer=(6, 0, 0), transactional=True))
+    write(marker(6, 0, commit=True))
+    write(batch(b"c2", key=b"c"))
+    log.update_high_watermark(log.log_end_offset)
+    for round_number in range(2):
+        log.roll(NOW_MS)
+        assert logs.clean_once(NOW_MS + round_number)
+        write(batch(b"%d" % round_number, key=b"round"))
+        log.update_high_watermark(log.log_end_offset)
+    logs.close()
+    segment = tmp_path / "t-0" / f"{0:020d}"
+    printed = dump(segment.with_suffix(".log"), options=("--deep-iteration", "--print-data-log"))
+    assert "isvalid: false" not in printed
+    assert "payload: old" not in printed
+    assert printed.count("payload: kept") == 5
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        assert f"compresscodec: {codec}" in printed
+    horizon = NOW_MS + config.delete_retention_ms
+    assert printed.count(f"deleteHorizonMs: OptionalLong[{horizon}]") >= 1
+    assert "count: 0" in printed, "the last batch of a producer stays without its records"
+    assert "endTxnMarker: COMMIT" in printed
+    for kind in (".index", ".timeindex"):
+        checked = dump(segment.with_suffix(kind), options=("--verify-index-only",))
+        assert "Mismatches" not in checked
+        assert "Found" not in checked
+
+
 @pytest.fixture(scope="module")
 def apache_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The data directory of an Apache Kafka broker: while it runs, and after it was stopped."""
@@ -106,23 +172,7 @@ def test_we_read_what_apache_wrote(
     data = tmp_path / "data"
     shutil.copytree(apache_data[state], data)
 
-    class Clock:
-        def now_ms(self) -> int:
-            return NOW_MS
-
-        monotonic_ms = monotonic_ns = now_ms
-
-    import random
-
-    logs = LogManager(
-        RealDisk(),
-        InlineBackground(),
-        [str(data)],
-        config_of=lambda topic: LogConfig(),
-        clock=Clock(),
-        randomness=random.Random(1),
-    )
-    logs.load()
+    logs = manager_of(data, LogConfig())
     assert logs.directories[0].was_clean == (state == "stopped")
     log = logs.get("t", 0)
     assert log is not None

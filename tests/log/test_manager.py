@@ -11,9 +11,10 @@ import pytest
 from barnabas.config.topic import LogConfig
 from barnabas.log.checkpoints import read_offsets, write_offsets
 from barnabas.log.disk import InlineBackground, RealDisk
+from barnabas.log.log import AppendOrigin
 from barnabas.log.manager import DuplicateLog, LogManager
 from barnabas.wire.uuids import ZERO, to_text
-from tests.log.batches import NOW_MS, batch, read_all
+from tests.log.batches import NOW_MS, batch, marker, read_all
 from tests.log.simulated_disk import SimulatedDisk
 from tests.log.test_compaction import TestClock as Clock
 
@@ -348,3 +349,81 @@ def test_few_files_are_open_for_many_partitions(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) - before <= 2
     assert all(len(read_all(log)) == 2 for log in logs.logs.values())
     logs.close()
+
+
+def test_looking_at_every_segment_opens_few_files(tmp_path: Path) -> None:
+    """Retention and searches by time look into indexes of segments that nobody reads."""
+    import os
+
+    def manager() -> LogManager:
+        return LogManager(
+            RealDisk(),
+            InlineBackground(),
+            [str(tmp_path)],
+            config_of=lambda topic: LogConfig(),
+            clock=Clock(),
+            randomness=random.Random(1),
+            open_files_limit=4,
+        )
+
+    logs = manager()
+    logs.load()
+    for index in range(10):
+        log = logs.get_or_create("t", index, ID)
+        for _ in range(5):
+            data = batch(b"1", producer=(1, 0, log.log_end_offset // 2), transactional=True)
+            log.append_as_leader(data, 0, NOW_MS)
+            abort = marker(1, 0, commit=False)
+            log.append_as_leader(abort, 0, NOW_MS, AppendOrigin.COORDINATOR)
+            log.roll(NOW_MS)
+        log.update_high_watermark(log.log_end_offset)
+    logs.close()
+    before = len(os.listdir("/proc/self/fd"))
+    logs = manager()
+    logs.load()
+    logs.run_retention(NOW_MS)
+    for log in logs.logs.values():
+        assert len(log.segments) == 6
+        assert log.find_offset_by_timestamp(NOW_MS) is not None
+        assert len(log.aborted_transactions(0, 10)) == 5
+    assert len(os.listdir("/proc/self/fd")) - before <= 4 * 4 + 1
+    logs.close()
+
+
+def test_checkpoints_of_a_deleted_topic_do_not_outlive_a_restart() -> None:
+    """Deleted, killed before the next checkpoint, made again, killed again."""
+    node = Node("/a")
+    log = node.logs.get_or_create("t", 0, ID)
+    log.append_as_leader(batch(*[b"1"] * 10), 0, NOW_MS)
+    log.update_high_watermark(10)
+    log.increment_log_start_offset(5)
+    node.logs.directories[0].cleaner_offsets["t", 0] = 7
+    node.logs.directories[0].write_cleaner_offsets()
+    node.logs.checkpoint()
+    node.logs.delete("t", 0)
+    node.disk.kill()
+    node.start()
+    log = node.logs.get_or_create("t", 0, OTHER_ID)
+    log.append_as_leader(batch(b"new"), 0, NOW_MS)
+    node.disk.kill()
+    found = node.start().get("t", 0)
+    assert found is not None
+    assert (found.log_start_offset, found.log_end_offset) == (0, 1)
+    assert node.logs.directories[0].cleaner_offsets == {}
+
+
+def test_the_checkpoint_files_are_in_kafkas_format() -> None:
+    node = Node("/a")
+    for topic, index in (("t", 0), ("some.topic-with_signs", 12)):
+        log = node.logs.get_or_create(topic, index, ID)
+        log.append_as_leader(batch(b"1", b"2", b"3"), 0, NOW_MS)
+        log.update_high_watermark(2)
+        log.increment_log_start_offset(1)
+    node.logs.close(broker_epoch=9)
+    files = {
+        "recovery-point-offset-checkpoint": b"0\n2\nt 0 3\nsome.topic-with_signs 12 3\n",
+        "replication-offset-checkpoint": b"0\n2\nt 0 2\nsome.topic-with_signs 12 2\n",
+        "log-start-offset-checkpoint": b"0\n2\nt 0 1\nsome.topic-with_signs 12 1\n",
+        ".kafka_cleanshutdown": b'{"version":0,"brokerEpoch":9}',
+    }
+    assert {name: node.disk.read_file(f"/a/{name}") for name in files} == files
