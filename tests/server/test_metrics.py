@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,6 +22,7 @@ from barnabas.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tests.server.running import create_topic, running, send
 from tests.server.serving import api, frame, on_loop, serving
 
 PREFIX = "kafka_network_requestmetrics"
@@ -135,3 +138,42 @@ def test_errors_are_found_at_every_depth() -> None:
         ],
     )
     assert sorted(find(response)) == [3, 5, 9]
+
+
+def documented() -> set[str]:
+    page = Path(__file__).parents[2] / "docs" / "metrics.md"
+    return set(re.findall(r"^\| `(kafka_[a-z_]+)` \|", page.read_text(), re.MULTILINE))
+
+
+@on_loop
+async def test_the_page_of_metrics_is_what_a_node_tells(tmp_path: Path) -> None:
+    async with running(tmp_path, **{"barnabas.metrics.port": 0}) as run:
+        peer = await run.connect()
+        await create_topic(peer, "t", 2)
+        assert await send(peer, "t", b"v") == 0
+        assert run.node.metrics_server is not None
+        port = run.node.metrics_server.address[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 200 ")
+    families = list(text_string_to_metric_families(body.decode()))
+    names = [
+        f"{family.name}_total" if family.type == "counter" else family.name for family in families
+    ]
+    assert len(set(names)) == len(names)
+    assert all(family.documentation for family in families)
+    told = {name for name in names if name.startswith("kafka_")}
+    assert told == documented()
+    found = samples(body)
+    assert found["kafka_log_log_logendoffset", (("partition", "0"), ("topic", "t"))] == 1
+    assert found["kafka_server_brokerstate", ()] == 3
+    produce = (("request", "Produce"), ("version", "9"))
+    assert found[f"{PREFIX}_requests_total", produce] == 1
+    for family in families:
+        if family.type == "histogram":
+            for sample in family.samples:
+                if sample.name.endswith("_bucket") and sample.labels["le"] == "+Inf":
+                    count = found[f"{family.name}_count", (("request", sample.labels["request"]),)]
+                    assert sample.value == count

@@ -121,7 +121,8 @@ class FetchSessionCache:
 
     @property
     def partition_count(self) -> int:
-        return sum(len(session.targets) for session in self._sessions.values())
+        # A scrape asks from another thread: look at a copy.
+        return sum(len(session.targets) for session in tuple(self._sessions.values()))
 
     def open(
         self, request: FetchRequest, version: int, names: TopicNames, now_ms: int

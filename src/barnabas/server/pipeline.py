@@ -65,7 +65,8 @@ class Pipeline:
 
     @property
     def requests_in_flight(self) -> int:
-        return sum(channel.in_flight for channel in self.channels)
+        # A scrape asks from another thread: look at a copy.
+        return sum(channel.in_flight for channel in tuple(self.channels))
 
     async def drain(self, timeout_s: float) -> None:
         """Wait for the tasks of cold requests, then cancel what is left."""

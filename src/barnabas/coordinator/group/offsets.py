@@ -57,6 +57,7 @@ logger = logging.getLogger(__name__)
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 DEFAULT_RETENTION = -1
+LATEST_MS = 2**63 - 1
 NO_OFFSET = -1
 
 ByPartition = dict[int, CommittedOffset]
@@ -88,7 +89,7 @@ class Offsets:
         now_ms = self._clock.now_ms()
         expire_ms = NO_EXPIRY
         if request.retention_time_ms != DEFAULT_RETENTION:
-            expire_ms = now_ms + request.retention_time_ms
+            expire_ms = min(now_ms + request.retention_time_ms, LATEST_MS)
         longest = self._config.offset_metadata_max_bytes
         records: list[Record] = []
         topics = []
