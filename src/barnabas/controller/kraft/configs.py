@@ -274,7 +274,9 @@ def _check_client_metrics(after: Mapping[str, str]) -> None:
     try:
         validate_client_metrics_configs(after)
     except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        pattern = str(error).startswith("Illegal client matching pattern")
+        code = ErrorCode.INVALID_CONFIG if pattern else ErrorCode.INVALID_REQUEST
+        raise ApiError(code, str(error)) from error
 
 
 def _check_topic(view: View, name: str, after: Mapping[str, str]) -> None:

@@ -31,6 +31,10 @@ def create_partitions(
     results: list[CreatePartitionsTopicResult] = []
     for topic in request.topics:
         result = CreatePartitionsTopicResult(name=topic.name)
+        if topic.name not in view.image.topics and counts[topic.name] == 1:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            results.append(result)
+            continue
         try:
             if counts[topic.name] > 1:
                 if any(each.name == topic.name for each in results):
@@ -47,9 +51,7 @@ def create_partitions(
 
 def _add(view: View, asked: CreatePartitionsTopic, room: int) -> list[Message]:
     image = view.image
-    topic = image.topics.get(asked.name)
-    if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    topic = image.topics[asked.name]
     present = len(topic.partitions)
     if asked.count == present:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")

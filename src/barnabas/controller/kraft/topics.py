@@ -73,7 +73,6 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTo
         except ApiError as error:
             results.append(_refused(topic.name, error))
             continue
-        names.add(topic.name)
         records += made
         results.append(result)
     check_size(records)
@@ -82,11 +81,10 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTo
 
 
 class _Names:
-    """The names that are taken, as far as this request is concerned."""
+    """The names that are taken. As in Kafka, topics of one request are not held against each other."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._topics = image.topics
-        self._new: set[str] = set()
         self._colliding: dict[str, str] | None = None
 
     def check(self, name: str) -> None:
@@ -107,17 +105,10 @@ class _Names:
                     f"Topic '{name}' collides with existing topic: {other}",
                 )
 
-    def add(self, name: str) -> None:
-        if self._colliding is not None and has_collision_characters(name):
-            self._colliding[collision_key(name)] = name
-        self._new.add(name)
-
     def _collisions(self) -> dict[str, str]:
         if self._colliding is None:
             self._colliding = {
-                collision_key(name): name
-                for name in (*self._topics, *self._new)
-                if has_collision_characters(name)
+                collision_key(name): name for name in self._topics if has_collision_characters(name)
             }
         return self._colliding
 

@@ -1,0 +1,242 @@
+"""Runs a text script against a controller and writes down everything visible.
+
+A script is commands, one a line, each followed by what it caused, lines that begin with ">": the
+answer, and the records that are in the log after it. `#` begins a comment. The requests are those
+of `requests.py`; the others are about the controller itself:
+
+    settings KEY=VALUE ...        of the node; only at the beginning
+    broker ID [epoch] ...         register | heartbeat [fence|shutdown|behind] | unregister
+    producer-ids                  one more block of them
+    restart | crash               the controller stops in order, or loses its power
+    advance MS                    time goes on, and upkeep is done
+    files                         what is in the directory of the metadata log
+"""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from barnabas.metadata.image import MetadataImage
+from barnabas.wire.errors import ApiError
+from barnabas.wire.message import Message
+from barnabas.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from barnabas.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from barnabas.wire.messages.unregister_broker import UnregisterBrokerRequest
+from barnabas.wire.records import metadata as records
+from tests.controller import requests
+from tests.controller.harness import Machine, run
+
+METADATA_DIRECTORY = "/data0/__cluster_metadata-0"
+HANDLERS = {
+    "create": "create_topics",
+    "delete": "delete_topics",
+    "partitions": "create_partitions",
+    "alter": "incremental_alter_configs",
+    "replace": "alter_configs",
+    "features": "update_features",
+}
+
+
+class Script:
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._settings = {"node.id": "1"}
+        self._machine: Machine | None = None
+        self._shown = 0
+
+    def run(self, text: str) -> str:
+        out = []
+        for line in text.splitlines():
+            if line.startswith(">"):
+                continue
+            out.append(line)
+            words = shlex.split(line, comments=True)
+            if words:
+                self._lines = []
+                self._command(words)
+                out += [f"> {shown}" for shown in self._lines]
+        return "\n".join(out) + "\n"
+
+    @property
+    def machine(self) -> Machine:
+        if self._machine is None:
+            self._machine = Machine(self._settings)
+            self._machine.start()
+            self._shown = self._machine.controller.quorum.log.end_offset
+        return self._machine
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.machine.controller.image
+
+    def _command(self, words: list[str]) -> None:
+        name = words[0]
+        if name in requests.REQUESTS:
+            ids = {topic.name: topic.topic_id for topic in self.image.topics.values()}
+            request = requests.make(words, ids)
+            handler = getattr(self.machine.controller, HANDLERS[name])
+            self._ask(handler(request), lambda response: requests.show(name, response))
+        else:
+            command: Callable[[list[str]], None] = getattr(self, "do_" + name.replace("-", "_"))
+            command(words[1:])
+        if self._machine is not None:
+            self._show_records()
+
+    def _ask(self, work: Coroutine[Any, Any, Any], show: Callable[[Any], list[str]]) -> None:
+        try:
+            self._lines += show(run(work))
+        except ApiError as error:
+            self._lines.append(requests.error(error.code, error.message))
+
+    def _show_records(self) -> None:
+        log = self.machine.controller.quorum.log
+        for batch in log.batches(max(self._shown, log.start_offset)):
+            if batch.controls:
+                kinds = " ".join(control.type.name for control in batch.controls)
+                self._lines.append(f"record {batch.base_offset} control {kinds}")
+            for offset, value in enumerate(batch.values, batch.base_offset):
+                record = records.decode_metadata_record(value)[0]
+                self._lines.append(f"record {offset} {self._record(record)}")
+        self._shown = log.end_offset
+
+    def _record(self, record: Message) -> str:
+        names = {topic.topic_id: topic.name for topic in self.image.topics.values()}
+        if isinstance(record, records.TopicRecord):
+            return f"topic {record.name}"
+        if isinstance(record, records.PartitionRecord):
+            return (
+                f"partition {names.get(record.topic_id)}-{record.partition_id} "
+                f"replicas={record.replicas} isr={record.isr} leader={record.leader}"
+            )
+        if isinstance(record, records.PartitionChangeRecord):
+            return f"change of {names.get(record.topic_id)}-{record.partition_id} {_set(record)}"
+        if isinstance(record, records.RemoveTopicRecord):
+            return "topic removed"
+        if isinstance(record, records.ConfigRecord):
+            return (
+                f"config {requests.NAMES[record.resource_type]} {record.resource_name or '(all)'} "
+                f"{record.name}={record.value}"
+            )
+        if isinstance(record, records.FeatureLevelRecord):
+            return f"feature {record.name}={record.feature_level}"
+        if isinstance(record, records.ProducerIdsRecord):
+            return f"producer ids up to {record.next_producer_id} epoch={record.broker_epoch}"
+        if isinstance(record, records.RegisterBrokerRecord):
+            return f"broker {record.broker_id} epoch={record.broker_epoch} fenced={record.fenced}"
+        if isinstance(record, records.BrokerRegistrationChangeRecord):
+            return f"change of broker {record.broker_id} {_set(record)}"
+        return type(record).__name__
+
+    # ---- the node
+
+    def do_settings(self, words: list[str]) -> None:
+        assert self._machine is None, "settings come first"
+        self._settings |= dict(word.split("=", 1) for word in words)
+
+    def do_restart(self, words: list[str]) -> None:
+        run(self.machine.controller.controlled_shutdown())
+        run(self.machine.controller.stop())
+        self._show_records()
+        self.machine.restart()
+
+    def do_crash(self, words: list[str]) -> None:
+        self.machine.disk.power_cut(random.Random(7))
+        self.machine.restart()
+
+    def do_advance(self, words: list[str]) -> None:
+        self.machine.clock.ms += int(words[0])
+        self.machine.disk.now_ms = self.machine.clock.ms
+        self.machine.controller.maintain(self.machine.clock.ms)
+
+    def do_files(self, words: list[str]) -> None:
+        self._lines += [
+            name
+            for name in self.machine.disk.list(METADATA_DIRECTORY)
+            if name.endswith((".log", ".checkpoint", ".deleted"))
+        ]
+
+    def do_topics(self, words: list[str]) -> None:
+        for name in sorted(self.image.topics):
+            for index, partition in self.image.topics[name].partitions.items():
+                self._lines.append(
+                    f"{name}-{index} leader={partition.leader} epoch={partition.leader_epoch} "
+                    f"isr={list(partition.isr)} elr={list(partition.elr)}"
+                )
+
+    # ---- brokers and producer ids
+
+    def do_producer_ids(self, words: list[str]) -> None:
+        self._ask(
+            self.machine.controller.allocate_producer_ids(),
+            lambda block: [f"ids {block[0]} to {block[0] + block[1] - 1}"],
+        )
+
+    def do_register(self, words: list[str]) -> None:
+        broker_id, *options = words
+        given = dict(word.split("=", 1) for word in options)
+        directories = given.get("directories", broker_id)
+        low, high = given.get("metadata", "7-30").split("-")
+        request = BrokerRegistrationRequest(
+            broker_id=int(broker_id),
+            cluster_id=given.get("cluster", self.machine.controller.cluster_id),
+            incarnation_id=given.get("incarnation", broker_id).encode().ljust(16, b"."),
+            listeners=[Listener(name="PLAINTEXT", host="h", port=9092)],
+            features=[
+                Feature(
+                    name="metadata.version",
+                    min_supported_version=int(low),
+                    max_supported_version=int(high),
+                )
+            ],
+            log_dirs=[each.encode().ljust(16, b"d") for each in directories.split(",") if each],
+        )
+        self._ask(
+            self.machine.controller.register_broker(request),
+            lambda response: [f"epoch {response.broker_epoch}"],
+        )
+
+    def do_heartbeat(self, words: list[str]) -> None:
+        broker_id, *options = words
+        broker = self.image.brokers.get(int(broker_id))
+        epoch = -1 if broker is None else broker.epoch
+        request = BrokerHeartbeatRequest(
+            broker_id=int(broker_id),
+            broker_epoch=epoch - 1 if "stale" in options else epoch,
+            current_metadata_offset=epoch - 1 if "behind" in options else epoch,
+            want_fence="fence" in options,
+            want_shut_down="shutdown" in options,
+        )
+        self._ask(
+            self.machine.controller.heartbeat_broker(request),
+            lambda response: [
+                f"caught-up={response.is_caught_up} fenced={response.is_fenced} "
+                f"may-go={response.should_shut_down}"
+            ],
+        )
+
+    def do_unregister(self, words: list[str]) -> None:
+        request = UnregisterBrokerRequest(broker_id=int(words[0]))
+        self._ask(self.machine.controller.unregister_broker(request), lambda _: ["unregistered"])
+
+
+def _set(record: Message) -> str:
+    """The fields of a change that it sets."""
+    plain = type(record)()
+    return " ".join(
+        f"{name}={getattr(record, name)}"
+        for name in record.__slots__
+        if getattr(record, name) != getattr(plain, name)
+        and name not in ("topic_id", "partition_id", "broker_id", "broker_epoch")
+    )
+
+
+def run_file(path: Path) -> str:
+    return Script().run(path.read_text())
