@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.server.connection import ConnectionSettings
-from barnabas.server.connection_limits import ConnectionLimits
+from barnabas.server.connection_limits import SECOND_NS, ConnectionLimits
 from barnabas.server.endpoint import Advertised, Endpoint, parse_endpoints
 from barnabas.server.network import Network
 from barnabas.server.pipeline import Pipeline
@@ -267,3 +267,14 @@ async def test_the_transport_connects() -> None:
         served.network.stop_accepting()
         with pytest.raises(OSError):  # noqa: PT011
             await transport.connect("127.0.0.1", served.port)
+
+
+def test_the_rate_of_connections_allows_a_second_of_them_at_once() -> None:
+    limits = ConnectionLimits(max_creation_rate=10, max_creation_rate_per_listener={"A": 2})
+    now_ns = 5_000_000_000
+    assert [limits.rest_ms("B", now_ns) for _ in range(12)] == [0] * 10 + [100, 200]
+    assert limits.rest_ms("B", now_ns + 10 * SECOND_NS) == 0
+    later_ns = now_ns + 20 * SECOND_NS
+    assert [limits.rest_ms("A", later_ns) for _ in range(4)] == [0, 0, 500, 1000]
+    assert ConnectionLimits().rest_ms("A", now_ns) == 0
+    assert ConnectionLimits(max_creation_rate=0).rest_ms("A", now_ns) == 1000
