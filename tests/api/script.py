@@ -11,6 +11,7 @@ from tests.api.topic_questions import ask_about_topics
 
 SETTINGS = {
     "node.id": "1",
+    "log.retention.ms": "-1",
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
