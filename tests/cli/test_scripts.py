@@ -108,7 +108,13 @@ def test_perf(run_script: Script, topic: str, bootstrap: str) -> None:
     assert made.out.splitlines()[-1].startswith("100 records sent, ")
     assert made.out.rstrip().endswith("99.9th.")
     read = run_script(
-        "consumer_perf_test", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", "100"
+        "consumer_perf_test",
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        topic,
+        "--num-records",
+        "100",
     )
     header, numbers = read.out.splitlines()
     assert len(header.split(", ")) == len(numbers.split(", ")) == 10

@@ -151,8 +151,13 @@ def parse_assignment(text: str) -> dict[int, list[int]]:
         raise click.UsageError(
             f"--replica-assignment {text}: expected broker ids as 1:2,2:1."
         ) from None
-    if any(len(set(brokers)) != len(brokers) for brokers in found.values()):
-        raise click.UsageError("Partition replica lists may not contain duplicate entries.")
+    for brokers in found.values():
+        double = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+        if double:
+            named = ", ".join(map(str, double))
+            raise click.UsageError(
+                f"Partition replica lists may not contain duplicate entries: {named}"
+            )
     return found
 
 

@@ -41,7 +41,7 @@ def command(args: Sequence[str]) -> int:
                 span = f"{low} to {high}" if low != high else f"{low}"
                 use = f"usable: {usable}" if usable is not None else "unusable"
                 lines[row["key"]] = f"\t{name}({row['key']}): {span} [{use}]"
-            print(f"{node} -> (\n" + ",\n".join(lines[key] for key in sorted(lines)) + "\n)\n")
+            print(f"{node} -> (\n" + ",\n".join(lines[key] for key in sorted(lines)) + "\n)")
     return 0
 
 

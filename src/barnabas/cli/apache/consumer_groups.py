@@ -362,6 +362,7 @@ def _reset(
         for group, (topic, partition), offset in results:
             front = f"{group}," if len(groups) > 1 else ""
             print(f"{front}{topic},{partition},{offset}")
+        print()
     else:
         rows = [[g, topic, partition, offset] for g, (topic, partition), offset in results]
         print_table(
