@@ -33,6 +33,7 @@ from barnabas.coordinator.decision import EncodableRecord, Write, coordinator_er
 from barnabas.coordinator.loader import Loader, Shard
 from barnabas.record.build import build_batch
 from barnabas.record.errors import BadRecords
+from barnabas.wire.codec import EncodeError
 from barnabas.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class CoordinatorRuntime(Generic[R]):
         if len(entry.waiting) >= MAX_WAITING:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         now_ms = self._clock.now_ms()
-        encoded = [record.encode() for record in records]
+        encoded = [_encode(record) for record in records]
         return self._append(entry, records, encoded, now_ms)
 
     def _append(
@@ -287,11 +288,12 @@ class CoordinatorRuntime(Generic[R]):
         encoded: list[tuple[bytes, bytes | None]] = []
         size = 0
         for record in records:
-            key, value = record.encode()
-            size += len(key) + len(value or b"") + 32
-            if piece and size > self._max_batch_bytes:
+            key, value = _encode(record)
+            record_size = len(key) + len(value or b"") + 32
+            if piece and size + record_size > self._max_batch_bytes:
                 last_offset = self._append(entry, piece, encoded, now_ms)
                 piece, encoded, size = [], [], 0
+            size += record_size
             piece.append(record)
             encoded.append((key, value))
         if piece:
@@ -337,3 +339,11 @@ class CoordinatorRuntime(Generic[R]):
             waiting.popleft()[2](coordinator_error(ErrorCode.REQUEST_TIMED_OUT))
         if waiting and entry.timeout is None and entry.state is PartitionState.ACTIVE:
             self._watch_timeouts(entry)
+
+
+def _encode(record: EncodableRecord) -> tuple[bytes, bytes | None]:
+    """A client can send a name that is longer than the records have room for: a refusal."""
+    try:
+        return record.encode()
+    except EncodeError as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error

@@ -232,7 +232,7 @@ class Membership:
 
     @staticmethod
     def describe(group: ClassicGroup) -> DescribedGroup:
-        """Metadata and assignments are shown only when they belong together: in a stable group."""
+        """Metadata is shown only in a stable group; assignments until the next rebalance ends."""
         name = group.protocol_name if group.state is STABLE else None
         return DescribedGroup(
             group_id=group.group_id,
@@ -246,7 +246,7 @@ class Membership:
                     client_id=member.client_id,
                     client_host=member.client_host,
                     member_metadata=b"" if name is None else member.protocols.get(name, b""),
-                    member_assignment=b"" if name is None else member.assignment,
+                    member_assignment=member.assignment,
                 )
                 for member in group.members.values()
             ],

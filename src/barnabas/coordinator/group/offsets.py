@@ -274,13 +274,14 @@ class Offsets:
 
     def topics_deleted(self, topics: Collection[tuple[str, bytes]]) -> list[Record]:
         """Tombstones for topics that are gone, each a name and an id."""
-        records: list[Record] = []
-        for name, topic_id in topics:
-            for group_id, by_topic in self._by_group.items():
-                for index, committed in by_topic.get(name, {}).items():
-                    if committed.topic_id in (ZERO, topic_id):
-                        records.append(OffsetCommitRecord(group_id, name, index, None))
-        return records
+        gone: dict[tuple[str, str, int], None] = {}
+        for group_id in (*self._by_group, *self._open_by_group):
+            for by_topic in self._stored_and_pending(group_id):
+                for name, topic_id in topics:
+                    for index, committed in by_topic.get(name, {}).items():
+                        if committed.topic_id in (ZERO, topic_id):
+                            gone[group_id, name, index] = None
+        return [OffsetCommitRecord(*at, None) for at in gone]
 
     # ---- expiry
 
