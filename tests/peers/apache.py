@@ -57,6 +57,7 @@ TOOLS = {
         "org.apache.kafka.tools.FeatureCommand",
         "org.apache.kafka.tools.GetOffsetShell",
         "org.apache.kafka.tools.GroupsCommand",
+        "org.apache.kafka.tools.LeaderElectionCommand",
         "org.apache.kafka.tools.LogDirsCommand",
         "org.apache.kafka.tools.MetadataQuorumCommand",
         "org.apache.kafka.tools.ProducerPerformance",
@@ -64,6 +65,7 @@ TOOLS = {
         "org.apache.kafka.tools.TransactionsCommand",
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     )
 }
 
@@ -177,6 +179,11 @@ class ApacheBroker:
         return self.directory / "broker.log"
 
     def start(self) -> None:
+        self.launch()
+        self._wait_until_ready(time.monotonic() + START_TIMEOUT_S)
+
+    def launch(self) -> None:
+        """The process alone; several nodes of a cluster start side by side."""
         command = java_command(
             "kafka.Kafka",
             [str(self.directory / "server.properties")],
@@ -189,7 +196,6 @@ class ApacheBroker:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        self._wait_until_ready(time.monotonic() + START_TIMEOUT_S)
 
     def _wait_until_ready(self, deadline: float) -> None:
         """A listener accepts before the broker is registered, so metadata is the real sign."""
@@ -228,7 +234,11 @@ class ApacheBroker:
 
 
 def has_broker_in_metadata(bootstrap: str) -> bool:
-    """Sends one Metadata v0 request by hand; True when the answer names a broker."""
+    return brokers_in_metadata(bootstrap) > 0
+
+
+def brokers_in_metadata(bootstrap: str) -> int:
+    """Sends one Metadata v0 request by hand; how many brokers the answer names, 0 without one."""
     host, port = bootstrap.rsplit(":", 1)
     request = b"\x00\x03\x00\x00\x00\x00\x00\x07\xff\xff" + b"\x00\x00\x00\x00"
     try:
@@ -239,11 +249,11 @@ def has_broker_in_metadata(bootstrap: str) -> bool:
             while len(answer) < 12:
                 chunk = connection.recv(4096)
                 if not chunk:
-                    return False
+                    return 0
                 answer += chunk
-            return int.from_bytes(answer[8:12], "big") > 0
+            return int.from_bytes(answer[8:12], "big")
     except OSError:
-        return False
+        return 0
 
 
 def write_properties(directory: Path, port: int, overrides: Mapping[str, str]) -> Path:
