@@ -1,8 +1,9 @@
 """The admin client: everything about a cluster that is not records.
 
-`Admin(bootstrap_servers=…)` connects when first used and may be shared between threads. Calls about
-several things return one answer for each, with an exception in place of an answer that failed; calls
-about one thing raise. The parts are in `barnabas.client.administration`.
+`Admin(bootstrap_servers=…)` connects when first used and may be shared between threads;
+`bootstrap_controllers=…` asks the controllers themselves, which answer less. Calls about several
+things return one answer for each, with an exception in place of an answer that failed; calls about
+one thing raise. The parts are in `barnabas.client.administration`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Any
 from barnabas.client.administration.configs import ConfigAdmin
 from barnabas.client.administration.groups import GroupAdmin
 from barnabas.client.administration.nodes import NodeAdmin
+from barnabas.client.administration.quorum import QuorumAdmin
+from barnabas.client.administration.replicas import ReplicaAdmin
 from barnabas.client.administration.topics import TopicAdmin
 from barnabas.client.cluster import Cluster
 from barnabas.client.settings import ClientSettings, load
 
 
-class Admin(TopicAdmin, GroupAdmin, ConfigAdmin, NodeAdmin):
+class Admin(TopicAdmin, GroupAdmin, ConfigAdmin, NodeAdmin, QuorumAdmin, ReplicaAdmin):
     """Options are Kafka's, with underscores as keywords or with dots in a dict."""
 
     def __init__(

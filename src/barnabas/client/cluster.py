@@ -50,6 +50,11 @@ class Cluster:
         self._attempts: dict[str, int] = {}
         self._closed = False
 
+    @property
+    def asks_controllers(self) -> bool:
+        """Whether the nodes that this client knows are the controllers, not the brokers."""
+        return bool(self.settings.bootstrap_controllers)
+
     # -- connections
 
     def connection(self, node_id: int, purpose: str = "") -> Connection:
@@ -158,6 +163,9 @@ class Cluster:
         """Ask for metadata: of no topic, of those named, or (None) of all. One attempt."""
         from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
+        if self.asks_controllers:
+            self._refresh_controllers()
+            return {}
         with self._lock:
             opened = self.any_connection()
             names = None if topics is None else sorted(set(topics))
@@ -179,6 +187,22 @@ class Cluster:
             self._adopt_bootstrap()
             wanted = self.metadata.topics if names is None else names
             return {n: self.metadata.topics[n] for n in wanted if n in self.metadata.topics}
+
+    def _refresh_controllers(self) -> None:
+        """Controllers know no topics for clients, but they name each other."""
+        from barnabas.wire.messages.describe_cluster import DescribeClusterRequest
+
+        with self._lock:
+            request = DescribeClusterRequest(endpoint_type=2)
+            response = self.any_connection().request(request, what="the controllers")
+            if response.error_code != ErrorCode.NONE:
+                raise broker_error(response.error_code, response.error_message)
+            self.metadata.brokers = {
+                b.broker_id: Broker(b.broker_id, b.host, b.port, b.rack) for b in response.brokers
+            }
+            self.metadata.cluster_id = response.cluster_id
+            self.metadata.controller_id = response.controller_id
+            self._adopt_bootstrap()
 
     def _adopt_bootstrap(self) -> None:
         """The bootstrap connection becomes the connection of the broker it turned out to be."""

@@ -164,6 +164,7 @@ class Connection:
         versions.finalized_features = {
             f.name: (f.min_version_level, f.max_version_level) for f in response.finalized_features
         }
+        versions.finalized_features_epoch = response.finalized_features_epoch
         self.versions = versions
 
     def close(self) -> None:

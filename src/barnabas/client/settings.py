@@ -77,6 +77,7 @@ _LEAST = {
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
     bootstrap_servers: str = "localhost:9092"
+    bootstrap_controllers: str = ""
     client_id: str = "barnabas"
     client_rack: str = ""
     security_protocol: str = "PLAINTEXT"
@@ -91,8 +92,8 @@ class ClientSettings:
     receive_buffer_bytes: int = -1
 
     def addresses(self) -> list[tuple[str, int]]:
-        """The bootstrap servers as (host, port)."""
-        return parse_addresses(self.bootstrap_servers)
+        """The bootstrap servers, or the controllers if those are given, as (host, port)."""
+        return parse_addresses(self.bootstrap_controllers or self.bootstrap_servers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The cluster itself: brokers, features, the controller quorum, log directories."""
+"""The cluster itself: brokers, features, log directories."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from barnabas.client.errors import BrokerError, ClientError, broker_error
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 
-METADATA_TOPIC = "__cluster_metadata"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+BROKERS, CONTROLLERS = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,21 @@ class ClusterDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class QuorumReplica:
-    node_id: int
-    directory_id: bytes
-    log_end_offset: int
-    last_fetch_ms: int
-    last_caught_up_ms: int
+class Feature:
+    """What a node supports and what the cluster has finalized; 0: not in use."""
+
+    name: str
+    lowest: int
+    highest: int
+    finalized: int
 
 
 @dataclass(frozen=True, slots=True)
-class QuorumDescription:
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[QuorumReplica, ...]
-    observers: tuple[QuorumReplica, ...]
+class Features:
+    """`epoch` is the metadata offset at which the node last saw the finalized levels."""
+
+    epoch: int
+    features: tuple[Feature, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,10 @@ class LogDir:
 
 class NodeAdmin(AdminBase):
     def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """Brokers, cluster id and controller; by Metadata where DescribeCluster is not offered."""
+        """Brokers (or controllers, if those are asked), cluster id and controller.
+
+        By Metadata where DescribeCluster is not offered.
+        """
         from barnabas.wire.messages import describe_cluster as api
 
         opened = self.cluster.retry("a broker", self.cluster.any_connection)
@@ -76,6 +79,8 @@ class NodeAdmin(AdminBase):
                 metadata.cluster_id, metadata.controller_id, tuple(metadata.brokers.values())
             )
         request = api.DescribeClusterRequest()
+        if self.cluster.asks_controllers:
+            request.endpoint_type = CONTROLLERS
         if include_fenced and opened.choose_version(request) >= 2:
             request.include_fenced_brokers = True
         response = self.cluster.call_any(request, "the description of the cluster")
@@ -86,6 +91,37 @@ class NodeAdmin(AdminBase):
             response.controller_id,
             tuple(Broker(b.broker_id, b.host, b.port, b.rack) for b in response.brokers),
             frozenset(b.broker_id for b in response.brokers if b.is_fenced),
+        )
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker that is not coming back."""
+        from barnabas.wire.messages import unregister_broker as api
+
+        request = api.UnregisterBrokerRequest(broker_id=broker_id)
+        response = self.cluster.call_controller(request, f"broker {broker_id} to be forgotten")
+        if response.error_code != ErrorCode.NONE:
+            raise broker_error(response.error_code, response.error_message)
+
+    def describe_features(self, node_id: int | None = None) -> Features:
+        """Supported ranges and finalized levels, as one node (any by default) tells them."""
+        opened = self.cluster.retry(
+            "a node",
+            self.cluster.any_connection
+            if node_id is None
+            else lambda: self.cluster.connection(node_id),
+        )
+        told = opened.versions
+        names = sorted({*told.supported_features, *told.finalized_features})
+        return Features(
+            told.finalized_features_epoch,
+            tuple(
+                Feature(
+                    name,
+                    *told.supported_features.get(name, (0, 0)),
+                    told.finalized_features.get(name, (0, 0))[1],
+                )
+                for name in names
+            ),
         )
 
     def broker_versions(self) -> dict[int, tuple[Broker, BrokerVersions | ClientError]]:
@@ -106,7 +142,7 @@ class NodeAdmin(AdminBase):
         upgrade_type: int = UPGRADE,
         validate_only: bool = False,
     ) -> None:
-        """Set finalized feature levels; 0 removes one."""
+        """Set finalized feature levels; 0 removes one. All of them or none."""
         from barnabas.wire.messages import update_features as api
 
         request = api.UpdateFeaturesRequest(
@@ -126,32 +162,6 @@ class NodeAdmin(AdminBase):
             if result.error_code != ErrorCode.NONE:
                 subject = f"feature {result.feature}"
                 raise broker_error(result.error_code, result.error_message, subject=subject)
-
-    def describe_quorum(self) -> QuorumDescription:
-        """Leader, epoch and replicas of the controllers' metadata log."""
-        from barnabas.wire.messages import describe_quorum as api
-
-        request_topic, request_partition = _request_structs(api.DescribeQuorumRequest)
-        request = api.DescribeQuorumRequest(
-            topics=[
-                request_topic(
-                    topic_name=METADATA_TOPIC, partitions=[request_partition(partition_index=0)]
-                )
-            ]
-        )
-        response = self.cluster.call_any(request, "the description of the quorum")
-        if response.error_code != ErrorCode.NONE:
-            raise broker_error(response.error_code, response.error_message)
-        partition = response.topics[0].partitions[0]
-        if partition.error_code != ErrorCode.NONE:
-            raise broker_error(partition.error_code, partition.error_message)
-        return QuorumDescription(
-            partition.leader_id,
-            partition.leader_epoch,
-            partition.high_watermark,
-            tuple(_replica(r) for r in partition.current_voters),
-            tuple(_replica(r) for r in partition.observers),
-        )
 
     def describe_log_dirs(
         self,
@@ -178,22 +188,6 @@ class NodeAdmin(AdminBase):
                 raise broker_error(response.error_code, subject=f"broker {node_id}")
             answers[node_id] = [_log_dir(result) for result in response.results]
         return answers
-
-
-def _request_structs(request: Any) -> tuple[Any, Any]:
-    """The nested classes of a request whose response has structs of the same names."""
-    topic = next(f.struct for f in request.FIELDS if f.name == "topics")
-    return topic, next(f.struct for f in topic.FIELDS if f.name == "partitions")
-
-
-def _replica(state: Any) -> QuorumReplica:
-    return QuorumReplica(
-        state.replica_id,
-        state.replica_directory_id,
-        state.log_end_offset,
-        state.last_fetch_timestamp,
-        state.last_caught_up_timestamp,
-    )
 
 
 def _log_dir(result: Any) -> LogDir:

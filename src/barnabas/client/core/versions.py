@@ -16,13 +16,20 @@ from barnabas.wire.api_keys import ApiKey
 class BrokerVersions:
     """The ranges one broker offers."""
 
-    __slots__ = ("address", "finalized_features", "ranges", "supported_features")
+    __slots__ = (
+        "address",
+        "finalized_features",
+        "finalized_features_epoch",
+        "ranges",
+        "supported_features",
+    )
 
     def __init__(self, address: str, ranges: Mapping[int, tuple[int, int]]) -> None:
         self.address = address
         self.ranges = dict(ranges)
         self.supported_features: dict[str, tuple[int, int]] = {}
         self.finalized_features: dict[str, tuple[int, int]] = {}
+        self.finalized_features_epoch = -1
 
     def offers(self, key: int) -> bool:
         return key in self.ranges
