@@ -46,6 +46,19 @@ def random_uuid(out: Output) -> None:
 @click.option(
     "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="One feature."
 )
+@click.option("-s", "--standalone", is_flag=True, help="The quorum begins with this node alone.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    metavar="ID@HOST:PORT:DIRECTORY-ID,...",
+    help="The quorum begins with these nodes; each is formatted with the same list.",
+)
+@click.option(
+    "-N",
+    "--no-initial-controllers",
+    is_flag=True,
+    help="This node joins a quorum that others have begun.",
+)
 @format_option
 def format_(
     file: str,
@@ -53,6 +66,9 @@ def format_(
     ignore_formatted: bool,
     release_version: str | None,
     features: tuple[str, ...],
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
     out: Output,
 ) -> None:
     """Prepare the log directories of a server for their first start."""
@@ -65,6 +81,9 @@ def format_(
         release=release_version,
         features=features,
         ignore_formatted=ignore_formatted,
+        standalone=standalone,
+        initial_controllers=initial_controllers,
+        no_initial_controllers=no_initial_controllers,
     )
     for directory in done.formatted:
         out.line(f"formatted {directory} for cluster {cluster_id} ({done.metadata_version})")

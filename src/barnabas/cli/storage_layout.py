@@ -55,6 +55,9 @@ def format_directories(
     release: str | None = None,
     features: Sequence[str] = (),
     ignore_formatted: bool = False,
+    standalone: bool = False,
+    initial_controllers: str | None = None,
+    no_initial_controllers: bool = False,
 ) -> Formatted:
     """Format what is not formatted yet; refuses another cluster's or node's directories."""
     from barnabas.controller.format import format_storage
@@ -77,6 +80,9 @@ def format_directories(
             release_version=release,
             features=levels,
             ignore_formatted=ignore_formatted,
+            standalone=standalone,
+            initial_controllers=initial_controllers,
+            no_initial_controllers=no_initial_controllers,
         )
     except StorageError as error:
         raise CommandError(str(error)) from None

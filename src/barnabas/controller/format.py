@@ -2,9 +2,9 @@
 
 Formatting writes into every log directory whose data it will hold (`meta.properties`) and what the
 cluster starts with (`bootstrap.checkpoint`). Where the voters stand in the log, which is so unless
-the configuration names them, the metadata directory gets a first snapshot with this node as the
-only voter. The files are those of `kafka-storage format`, so that either kind of node can start on
-what the other one has formatted.
+the configuration names them, the metadata directory gets a first snapshot with the first voters: this
+node alone unless others are named. The files are those of `kafka-storage format`, so that either kind
+of node can start on what the other one has formatted.
 
 What would be formatted is decided before anything is written; a directory is marked as formatted
 last, so an interrupted run can be repeated.
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from barnabas.controller.initial_controllers import parse_initial_controllers
 from barnabas.controller.kraft.bootstrap import write_bootstrap
 from barnabas.log.file_names import CLUSTER_METADATA_DIRECTORY
 from barnabas.metadata.features import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from barnabas.seams import Disk, Randomness
 
 _DEFAULT_LISTENER = VoterEndpoint("CONTROLLER", "localhost", 9093)
+_THIS_NODE_ALONE = VoterSet(())
 _FIRST_RELEASE_WITH_ELR_BY_DEFAULT = metadata_version("4.1").level
 
 
@@ -127,10 +129,19 @@ def format_storage(
     release_version: str | None = None,
     features: Mapping[str, int] | None = None,
     ignore_formatted: bool = False,
+    standalone: bool = False,
+    initial_controllers: str | None = None,
+    no_initial_controllers: bool = False,
 ) -> Formatted:
-    """Format the directories of a configuration; a `StorageError` says why it cannot be done."""
+    """Format the directories of a configuration; a `StorageError` says why it cannot be done.
+
+    The first voters of a dynamic quorum are this node alone (`standalone`), those that are named
+    (`initial_controllers`), or unknown to this node, which is to be added later. A node that knows
+    of no other node is alone without being told so.
+    """
     check_cluster_id(cluster_id)
     levels = starting_levels(release_version, features)
+    voters = _first_voters(config, standalone, initial_controllers, no_initial_controllers)
     dynamic = not config.controller_quorum_voters and config.is_controller
     if KRAFT_VERSION in levels:
         wanted = levels.pop(KRAFT_VERSION)
@@ -161,7 +172,7 @@ def format_storage(
                 )
     fresh = [path for path in paths if path not in done]
     for path in fresh:
-        _format_directory(disk, config, path, cluster_id, levels, dynamic, randomness, now_ms)
+        _format_directory(disk, config, path, cluster_id, levels, voters, randomness, now_ms)
     return Formatted(cluster_id, tuple(fresh), done, levels, dynamic)
 
 
@@ -171,29 +182,86 @@ def _format_directory(
     path: str,
     cluster_id: str,
     levels: Mapping[str, int],
-    dynamic: bool,
+    voters: VoterSet | None,
     randomness: Randomness,
     now_ms: int,
 ) -> None:
     directory_id = uuids.random_uuid(randomness.randbytes)
     disk.make_directory(path)
     write_bootstrap(disk, path, levels, now_ms)
-    if dynamic and path == config.metadata_log_dir:
+    if voters is not None and path == config.metadata_log_dir:
         directory = f"{path}/{CLUSTER_METADATA_DIRECTORY}"
         disk.make_directory(directory)
-        voter = VoterNode(config.node_id, directory_id, controller_endpoints(config))
+        if voters == _THIS_NODE_ALONE:
+            voters = VoterSet(
+                (VoterNode(config.node_id, directory_id, controller_endpoints(config)),)
+            )
+        own = next((each for each in voters.voters if each.voter_id == config.node_id), None)
+        if own is not None:
+            directory_id = own.directory_id
         data = write_snapshot(
             (),
             epoch=0,
             now_ms=now_ms,
             last_contained_timestamp_ms=now_ms,
             kraft_version=1,
-            voters=VoterSet((voter,)),
+            voters=voters,
         )
         disk.write_atomically(f"{directory}/{SnapshotId(0, 0).file_name}", data)
         disk.sync_directory(path)
     meta = MetaProperties(cluster_id, config.node_id, directory_id)
     write_meta_properties(disk, path, meta, now_ms)
+
+
+def _first_voters(
+    config: BrokerConfig,
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
+) -> VoterSet | None:
+    """The voters to write down; none where the configuration names them or nobody knows yet."""
+    given = [
+        name
+        for name, is_given in (
+            ("--standalone", standalone),
+            ("--initial-controllers", initial_controllers is not None),
+            ("--no-initial-controllers", no_initial_controllers),
+        )
+        if is_given
+    ]
+    if len(given) > 1:
+        raise StorageError(f"{given[0]} and {given[1]} cannot be used together")
+    if config.controller_quorum_voters:
+        if given:
+            raise StorageError(
+                f"You cannot specify {given[0]} and also set controller.quorum.voters: the "
+                "configuration names the voters already"
+            )
+        return None
+    if not config.is_controller:
+        if standalone or initial_controllers is not None:
+            raise StorageError(
+                f"You cannot use {given[0]} on a node that is not a controller (process.roles)"
+            )
+        return None
+    if no_initial_controllers:
+        return None
+    if initial_controllers is not None:
+        names = config.controller_listener_names
+        voters = parse_initial_controllers(initial_controllers, names[0] if names else "CONTROLLER")
+        if config.node_id not in voters.ids:
+            raise StorageError(
+                f"The initial controllers {list(voters.ids)} do not include this node "
+                f"(node.id {config.node_id})"
+            )
+        return voters
+    if not standalone and len(config.controller_quorum_bootstrap_servers) > 1:
+        raise StorageError(
+            "Because controller.quorum.voters is not set on this controller and "
+            "controller.quorum.bootstrap.servers names several, you must specify one of the "
+            "following: --standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    return _THIS_NODE_ALONE
 
 
 def controller_endpoints(config: BrokerConfig) -> tuple[VoterEndpoint, ...]:

@@ -70,8 +70,6 @@ def command(args: Sequence[str]) -> int:
         return _info(storage_layout.inspect(storage_layout.directories_of(config)))
     if given.add_scram:
         raise CommandError("--add-scram is not supported by this version of Barnabas.")
-    if given.initial_controllers:
-        raise CommandError("--initial-controllers is not supported by this version of Barnabas.")
     try:
         done = storage_layout.format_directories(
             config,
@@ -79,6 +77,9 @@ def command(args: Sequence[str]) -> int:
             release=given.release_version,
             features=given.feature,
             ignore_formatted=given.ignore_formatted,
+            standalone=given.standalone,
+            initial_controllers=given.initial_controllers,
+            no_initial_controllers=given.no_initial_controllers,
         )
     except CommandError as error:
         print(error, file=sys.stderr)
