@@ -1,7 +1,8 @@
 """Where to connect to and with which client options, the same for every verb.
 
 Later beats earlier: the built-in default, BARNABAS_BOOTSTRAP_SERVERS, the file of
-`--command-config`, `-X key=value`, `--bootstrap-server`.
+`--command-config`, `-X key=value`, `--bootstrap-server`. Verbs about the quorum take
+`--bootstrap-controller` as well, which asks the controllers themselves.
 """
 
 from __future__ import annotations
@@ -95,3 +96,23 @@ def connection_options(command: F) -> F:
         )
 
     return with_connection  # type: ignore[return-value]
+
+
+def node_options(command: F) -> F:
+    """`connection_options`, and `-C` for commands that controllers answer as well."""
+
+    @click.option(
+        "-C",
+        "--bootstrap-controller",
+        metavar="HOST:PORT[,…]",
+        help="Ask these controllers instead of brokers.",
+    )
+    @functools.wraps(command)
+    def with_controllers(
+        *args: Any, bootstrap_controller: str | None, connect: Connect, **kwargs: Any
+    ) -> Any:
+        if bootstrap_controller is not None:
+            connect.options["bootstrap.controllers"] = bootstrap_controller
+        return command(*args, connect=connect, **kwargs)
+
+    return connection_options(with_controllers)  # type: ignore[return-value]

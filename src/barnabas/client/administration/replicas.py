@@ -32,7 +32,7 @@ class ReplicaAdmin(AdminBase):
     def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None = None, *, election_type: int = PREFERRED
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Elect leaders, by default of all partitions that need it; ELECTION_NOT_NEEDED is no failure."""
+        """Elect leaders, by default of all partitions that need it; "not needed" is an answer."""
         from barnabas.wire.messages import elect_leaders as api
 
         request = api.ElectLeadersRequest(
