@@ -10,6 +10,7 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.connect import Connect, connection_options
+from barnabas.cli.lazy import Entry, LazyGroup
 from barnabas.cli.output import Output, format_option
 
 if TYPE_CHECKING:
@@ -17,9 +18,15 @@ if TYPE_CHECKING:
     from barnabas.client.core.metadata import TopicInfo
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    entries={
+        "reassign": Entry("barnabas.cli.reassign:reassign", "Move replicas to other brokers."),
+        "elect-leader": Entry("barnabas.cli.reassign:elect_leader", "Elect preferred leaders."),
+    },
+)
 def topic() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter and delete topics; move their replicas."""
 
 
 def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
