@@ -9,12 +9,16 @@ from pathlib import Path
 import click
 
 from barnabas.cli import exits
+from barnabas.cli.lazy import Entry, LazyGroup
 from barnabas.cli.output import Output, format_option
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    entries={"dirs": Entry("barnabas.cli.log_dirs:dirs", "Log directories of the brokers.")},
+)
 def log() -> None:
-    """Look into log files, indexes and snapshots."""
+    """Look into log files, indexes and snapshots; log directories of brokers."""
 
 
 @log.command(

@@ -422,10 +422,12 @@ def elect_leader(
         row: dict[str, Any] = {
             "partition": f"{topic}-{index}",
             "status": "elected",
-            "leader": found.partitions[index].leader
-            if found is not None and index in found.partitions
-            else None,
+            "leader": None,
         }
+        if found is not None and index in found.partitions:
+            p = found.partitions[index]
+            # The broker that was asked may not have heard of it yet: a preferred leader is the first.
+            row["leader"] = p.replicas[0] if error is None and not unclean else p.leader
         if error is not None and error.code.name == "ELECTION_NOT_NEEDED":
             row["status"] = "not needed"
         elif error is not None:
