@@ -15,7 +15,6 @@ SAME_EPOCH = {
     (P, U), (P, F),
     (C, F), (C, P), (C, L),
     (L, R),
-    (R, P),
 }  # fmt: skip
 HIGHER_EPOCH = {(before, after) for before in State for after in (U, F)} | {(P, C)}
 

@@ -9,3 +9,7 @@ class StorageError(Exception):
 
 class LogCorrupt(StorageError):
     """The metadata log or a snapshot of it cannot be read."""
+
+
+class NotLeader(Exception):
+    """Only the leader of the metadata log appends to it."""

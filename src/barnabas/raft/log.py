@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.checkpoints import write_partition_metadata
+from barnabas.log.disk import FileRange
 from barnabas.log.file_names import CLUSTER_METADATA_DIRECTORY, PARTITION_METADATA
-from barnabas.log.log import AppendOrigin, Log
+from barnabas.log.log import AppendOrigin, FlushPoint, Log
 from barnabas.raft.errors import LogCorrupt
 from barnabas.raft.snapshot import Snapshot, SnapshotId, read_snapshot
 from barnabas.record.batch import BatchHeader, iterate_batches
@@ -30,8 +31,10 @@ from barnabas.record.control import (
 )
 from barnabas.record.errors import BadRecords
 from barnabas.record.read import batch_records
-from barnabas.seams import Disk
+from barnabas.record.validate import RecordsRefused
+from barnabas.seams import Buffer, Disk
 from barnabas.wire import uuids
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.uuids import METADATA_TOPIC_ID
 
 logger = logging.getLogger(__name__)
@@ -62,6 +65,48 @@ class LogBatch(NamedTuple):
     size: int
     values: Sequence[bytes] = ()
     controls: Sequence[ControlRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """Whether a replica may go on fetching from here. If not: where its log and this one part, or
+    the snapshot that it needs because this log no longer goes back that far."""
+
+    diverging: SnapshotId | None = None
+    snapshot: SnapshotId | None = None
+
+
+class PartialSnapshot:
+    """A snapshot while it is fetched. It has its name only once it is complete and durable."""
+
+    def __init__(self, disk: Disk, directory: str, snapshot: SnapshotId) -> None:
+        self.id = snapshot
+        self._disk = disk
+        self._directory = directory
+        self._path = f"{directory}/{snapshot.file_name}.part"
+        self._file = disk.open(self._path, create=True)
+        self._file.truncate(0)
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def append(self, data: Buffer) -> None:
+        self._file.append(data)
+
+    def complete(self) -> Snapshot:
+        """Read it; `LogCorrupt`, with nothing changed, if it makes no sense."""
+        found = read_snapshot(self._file.read_at(0, self._file.size), self._path)
+        self._file.sync()
+        self._file.close()
+        self._disk.rename(self._path, f"{self._directory}/{self.id.file_name}")
+        self._disk.sync_directory(self._directory)
+        return found
+
+    def drop(self) -> None:
+        self._file.close()
+        if self._disk.exists(self._path):
+            self._disk.remove(self._path)
 
 
 class MetadataLog:
@@ -113,12 +158,23 @@ class MetadataLog:
                 newest.offset,
             )
             self._log.truncate_fully_and_start_at(newest.offset, now_ms)
+        elif newest is not None and self._log.log_start_offset < newest.offset:
+            epoch = self._log.epoch_at(newest.offset - 1)
+            if epoch != newest.epoch:
+                logger.warning(
+                    "the metadata log has epoch %d where its snapshot at %d has %d: going on from "
+                    "the snapshot",
+                    epoch,
+                    newest.offset,
+                    newest.epoch,
+                )
+                self._log.truncate_fully_and_start_at(newest.offset, now_ms)
         start = self._log.log_start_offset
         if start > 0 and (newest is None or newest.offset < start):
             raise LogCorrupt(
                 f"{self.directory} starts at offset {start} and has no snapshot of what was before"
             )
-        self._log.update_high_watermark(self._log.log_end_offset)
+        self._log.update_high_watermark(0 if newest is None else newest.offset)
 
     @property
     def start_offset(self) -> int:
@@ -128,6 +184,10 @@ class MetadataLog:
     def end_offset(self) -> int:
         """The offset that the next record gets."""
         return self._log.log_end_offset
+
+    @property
+    def size(self) -> int:
+        return self._log.size
 
     @property
     def flushed_offset(self) -> int:
@@ -153,10 +213,15 @@ class MetadataLog:
         path = f"{self.directory}/{snapshot.file_name}"
         return read_snapshot(self._disk.read_file(path), path)
 
-    def batches(self, offset: int) -> Iterator[LogBatch]:
-        """Every batch from `offset` on, up to the end of the log."""
-        while offset < self.end_offset:
-            found = self._log.read(offset, _READ_BYTES, self.end_offset, True)
+    def read(self, offset: int, max_bytes: int) -> FileRange | bytes:
+        """Batches from `offset` on, committed or not, as they go to another replica."""
+        return self._log.read(offset, max_bytes, self.end_offset, True).records
+
+    def batches(self, offset: int, up_to_offset: int | None = None) -> Iterator[LogBatch]:
+        """Every batch from `offset` on, up to the end of the log or to the end of a batch."""
+        while offset < (self.end_offset if up_to_offset is None else up_to_offset):
+            end = self.end_offset if up_to_offset is None else up_to_offset
+            found = self._log.read(offset, _READ_BYTES, end, True)
             data = found.records if isinstance(found.records, bytes) else found.records.read()
             before = offset
             try:
@@ -188,6 +253,25 @@ class MetadataLog:
         self.last_timestamp_ms = now_ms
         return info.last_offset
 
+    def append_replicated(self, records: Buffer, epoch: int, now_ms: int) -> None:
+        """Append what the leader of `epoch` sent, or nothing of it if it cannot be its log."""
+        for header, _start, _end in iterate_batches(records, partial_tail=True):
+            if header.partition_leader_epoch > epoch:
+                raise RecordsRefused(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"a batch of epoch {header.partition_leader_epoch} from the leader of {epoch}",
+                )
+        info = self._log.append_as_follower(records, now_ms)
+        if info is not None:
+            self.last_timestamp_ms = now_ms
+
+    def sync(self) -> FlushPoint:
+        """Make what is in the log now durable. Safe in a thread; `note_synced` makes it count."""
+        return self._log.sync()
+
+    def note_synced(self, point: FlushPoint) -> None:
+        self._log.note_flushed(point)
+
     def flush(self) -> int:
         """Make what is in the log now durable; gives the offset up to which it is. Blocks."""
         self._log.flush()
@@ -196,7 +280,71 @@ class MetadataLog:
     def advance_high_watermark(self, offset: int) -> None:
         self._log.update_high_watermark(max(offset, self._log.high_watermark))
 
+    # ---- where this log and another one part
+
+    def end_offset_for_epoch(self, epoch: int) -> SnapshotId:
+        """The last epoch of this log that is not after `epoch`, and where it ends."""
+        oldest = self.snapshots[0] if self.snapshots else SnapshotId(0, 0)
+        before = oldest.epoch if oldest.offset <= self.start_offset else 0
+        end = self.end_offset
+        for known, start in reversed(self._log.epochs.entries()):
+            if known <= epoch:
+                return SnapshotId(end, known)
+            end = start
+        return SnapshotId(end, min(before, epoch))
+
+    def validate(self, offset: int, epoch: int) -> Validity:
+        """Can a replica whose log ends at `offset`, in `epoch`, go on from there?"""
+        if self.start_offset == offset == epoch == 0:
+            return Validity()
+        if self.snapshots:
+            oldest = self.snapshots[0]
+            start = self.start_offset
+            if (
+                offset < start
+                or epoch < oldest.epoch
+                or (offset == start and epoch != oldest.epoch)
+            ):
+                return Validity(snapshot=self.snapshots[-1])
+        end = self.end_offset_for_epoch(epoch)
+        if end.epoch != epoch or end.offset < offset:
+            return Validity(diverging=end)
+        return Validity()
+
+    def truncate_to_agree(self, end: SnapshotId) -> int:
+        """Cut off what the leader, in whose log an epoch ends at `end`, does not have."""
+        own = self.end_offset_for_epoch(end.epoch)
+        offset = min(own.offset, end.offset) if own.epoch == end.epoch else own.offset
+        if offset < self._log.high_watermark:
+            raise LogCorrupt(
+                f"{self.directory} is committed up to {self._log.high_watermark}, but its leader's "
+                f"log differs from offset {offset} on"
+            )
+        self._log.truncate_to(offset)
+        return self.end_offset
+
     # ---- snapshots and what they make superfluous
+
+    def snapshot_size(self, snapshot: SnapshotId) -> int | None:
+        """None if there is no such snapshot."""
+        return self._size_of(snapshot) if snapshot in self.snapshots else None
+
+    def read_snapshot_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> FileRange:
+        file = self._disk.open(f"{self.directory}/{snapshot.file_name}")
+        return FileRange(file, position, min(max_bytes, file.size - position))
+
+    def new_snapshot(self, snapshot: SnapshotId) -> PartialSnapshot:
+        """A snapshot that is to be fetched from the leader."""
+        return PartialSnapshot(self._disk, self.directory, snapshot)
+
+    def start_at_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """Forget the log: a snapshot that is durable replaces it."""
+        self.snapshot_stored(snapshot)
+        self._log.truncate_fully_and_start_at(snapshot.offset, now_ms)
+        for old in [each for each in self.snapshots if each != snapshot]:
+            self.snapshots.remove(old)
+            self._disk.remove(f"{self.directory}/{old.file_name}")
+        self._disk.sync_directory(self.directory)
 
     def store_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
         """Write a snapshot durably. Blocks; `snapshot_stored` makes it count."""

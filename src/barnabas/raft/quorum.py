@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from barnabas.raft.errors import StorageError
+from barnabas.raft.listener import Loaded
 from barnabas.raft.log import LogBatch, MetadataLog
 from barnabas.raft.quorum_state import NOBODY, Election, QuorumStateFile
 from barnabas.raft.states import State, check_transition
@@ -27,19 +27,9 @@ from barnabas.wire.records.raft import (
     encode_control_record,
 )
 
+__all__ = ["Loaded", "Quorum"]
+
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Records of one snapshot or batch that count: they are in the log up to `last_offset`."""
-
-    values: list[bytes]
-    last_offset: int
-    epoch: int
-    timestamp_ms: int
-    size: int
-    is_snapshot: bool
 
 
 class Quorum:
@@ -100,6 +90,7 @@ class Quorum:
                 0,
                 is_snapshot=True,
             )
+        self.log.advance_high_watermark(self.log.end_offset)
         for batch in self.log.batches(offset):
             self._observe(batch)
             self.log.last_timestamp_ms = batch.timestamp_ms
@@ -134,8 +125,6 @@ class Quorum:
         stored = self._state_file.read()
         if stored is not None and stored.epoch >= self._election.epoch:
             self._election = stored
-            if stored.leader_id == self.node_id:
-                self._state = State.RESIGNED
         epoch = self._election.epoch
         self._become(State.PROSPECTIVE, Election(epoch, self._election.leader_id), write=False)
         candidate = Election(epoch + 1, NOBODY, self.node_id, self.directory_id)

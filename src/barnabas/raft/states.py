@@ -1,8 +1,12 @@
 """The states of a voter, and which may follow which.
 
-Unattached: knows an epoch but no leader of it. Follower: knows the leader. Prospective: asks
-whether others would vote for it, without raising the epoch. Candidate: has raised the epoch and
-voted for itself. Leader: has the votes of a majority. Resigned: led the epoch, and does so no more.
+Unattached: knows an epoch but not where its leader is. Follower: fetches from the leader.
+Prospective: asks whether others would vote for it, without raising the epoch. Candidate: has raised
+the epoch and voted for itself. Leader: has the votes of a majority. Resigned: led the epoch, and
+does so no more; before anything else it goes on to the next epoch, because nobody follows himself.
+
+An observer, which is a replica that is no voter, is unattached or a follower, and waits there until
+it is made a voter.
 
 `TRANSITIONS` is the whole law: a step that is not in it is a bug and raises. Epochs never go back,
 and a leader or a vote, once known in an epoch, is not replaced in it.
@@ -33,7 +37,7 @@ TRANSITIONS: Final[Mapping[State, tuple[frozenset[State], frozenset[State]]]] = 
     _P: (frozenset((_U, _F)), frozenset((_C, _U, _F))),
     _C: (frozenset((_L, _P, _F)), frozenset((_U, _F))),
     _L: (frozenset((_R,)), frozenset((_U, _F))),
-    _R: (frozenset((_P,)), frozenset((_U, _F))),
+    _R: (frozenset(), frozenset((_U, _F))),
 }
 
 
