@@ -93,6 +93,7 @@ def run(
     *,
     prefix: str = "Error: ",
     on_standard_output: bool = False,
+    java_names: bool = False,
 ) -> NoReturn:
     """Call a script's command; a failure is one line where Apache prints it, and exit code 1."""
     import click
@@ -109,7 +110,7 @@ def run(
             elif exits.code_for(error) is None:
                 raise
             else:
-                message = plain(error)
+                message = as_java(error) if java_names else plain(error)
             print(f"{prefix}{message}", file=sys.stdout if on_standard_output else sys.stderr)
             return 1
 
@@ -132,14 +133,38 @@ _JAVA_NAMES = {
     "INVALID_CONFIG": "InvalidConfiguration",
     "INVALID_TOPIC_EXCEPTION": "InvalidTopic",
     "COORDINATOR_LOAD_IN_PROGRESS": "CoordinatorLoadInProgress",
+    "KAFKA_STORAGE_ERROR": "KafkaStorage",
 }
 
 
 def as_java(error: BaseException) -> str:
     """An error with the name of Java's exception in front, which scripts look for."""
+    name = java_name(error)
+    return plain(error) if name is None else f"{name}: {plain(error)}"
+
+
+def java_name(error: BaseException) -> str | None:
+    """The class of Java's exception for a broker's error."""
     code = getattr(error, "code", None)
     name = getattr(code, "name", None)
     if name is None:
-        return plain(error)
+        return None
     short = _JAVA_NAMES.get(name) or "".join(part.capitalize() for part in name.split("_"))
-    return f"org.apache.kafka.common.errors.{short}Exception: {plain(error)}"
+    return f"org.apache.kafka.common.errors.{short}Exception"
+
+
+def parse_uuid(text: str, option: str) -> bytes:
+    """16 bytes in base64, or Apache's words for what they are instead."""
+    import base64
+    import binascii
+
+    try:
+        found = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        raise CommandError(f"Failed to parse {option}: Illegal base64 character") from None
+    if len(found) != 16:
+        raise CommandError(
+            f"Failed to parse {option}: Input string `{text}` decoded as {len(found)} bytes, which "
+            "is not equal to the expected 16 bytes of a base64-encoded UUID"
+        )
+    return found

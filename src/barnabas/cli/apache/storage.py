@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from barnabas.cli.apache import arguments
+from barnabas.cli.apache.subcommands import SubArguments
 from barnabas.cli.exits import CommandError
 
 # From which level of metadata.version on a release has these levels of the other features.
@@ -21,18 +21,9 @@ FEATURES: dict[str, tuple[tuple[int, int], ...]] = {
 }
 
 
-class _SubArguments(argparse.ArgumentParser):
-    """A wrong command line ends with 1, as the whole script does."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        print(f"{self.prog}: error: {message}", file=sys.stderr)
-        raise SystemExit(1)
-
-
 def parser() -> argparse.ArgumentParser:
     found = arguments.Arguments("kafka-storage.sh", "The Kafka storage tool.")
-    commands = found.add_subparsers(dest="command", required=True, parser_class=_SubArguments)
+    commands = found.add_subparsers(dest="command", required=True, parser_class=SubArguments)
     info = commands.add_parser("info", help="Get information about the Kafka log directories")
     info.add_argument("--config", "-c", required=True)
     form = commands.add_parser("format", help="Format the Kafka log directories")
@@ -62,9 +53,9 @@ def command(args: Sequence[str]) -> int:
         print(storage_layout.new_id())
         return 0
     if given.command == "version-mapping":
-        return _version_mapping(given.release_version)
+        return version_mapping(given.release_version)
     if given.command == "feature-dependencies":
-        return _feature_dependencies(given.feature)
+        return feature_dependencies(given.feature)
     config = storage_layout.load_config(given.config)
     if given.command == "info":
         return _info(storage_layout.inspect(storage_layout.directories_of(config)))
@@ -115,7 +106,7 @@ def _info(found: object) -> int:
     return 0
 
 
-def _version_mapping(release: str | None) -> int:
+def version_mapping(release: str | None) -> int:
     from barnabas.metadata import features
 
     try:
@@ -128,7 +119,7 @@ def _version_mapping(release: str | None) -> int:
     return 0
 
 
-def _feature_dependencies(texts: Sequence[str]) -> int:
+def feature_dependencies(texts: Sequence[str]) -> int:
     from barnabas.metadata import features
 
     for text in texts:

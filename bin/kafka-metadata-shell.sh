@@ -1,0 +1,2 @@
+#!/bin/sh
+exec "$(dirname "$(readlink -f "$0")")/run-python" barnabas.cli.apache.metadata_shell "$@"
