@@ -8,14 +8,17 @@ DATA ?= barnabas-data
 TESTS ?= tests
 ROUNDS ?= 3
 QUICK ?=
+SEED ?= 0
+SEEDS ?= 1000
+NODES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint peers bench clean
+.PHONY: help setup run test lint peers bench soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  PYTHON=python3.12, PORT=9092, DATA=barnabas-data, TESTS=tests/log, ROUNDS=3, QUICK=1"
+	@echo "  PYTHON=python3.12, PORT=9092, DATA=barnabas-data, TESTS=tests/log, ROUNDS=3, QUICK=1, SEEDS=1000"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -52,6 +55,9 @@ test: lint peers ## everything: lint, then all tests (TESTS=tests/log for a part
 
 bench: $(VENV)/.installed-dev peers ## Barnabas and Apache Kafka side by side (ROUNDS=3, QUICK=1)
 	$(BIN)/python -m bench --rounds $(ROUNDS) $(if $(QUICK),--quick)
+
+soak: $(VENV)/.installed ## simulated clusters with faults on all cores (SEEDS=1000, SEED=0, NODES=3)
+	@$(BIN)/python -m barnabas.sim --seed $(SEED) --seeds $(SEEDS) $(if $(NODES),--nodes $(NODES))
 
 clean: ## remove what was built; keeps .peers and barnabas-data
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -28,6 +28,7 @@ LAYERS = [
     "client",
     "cli",
     "testing",
+    "sim",
 ]
 # The clients know the wire and the records, not the broker; commands start brokers and read logs.
 ALLOWED = {layer: set(LAYERS[: LAYERS.index(layer) + 1]) for layer in LAYERS}
@@ -36,6 +37,8 @@ ALLOWED["client"] = {"wire", "record", "client"}
 # interface that is handed in and never see the log, the controller or the replicas.
 ALLOWED["coordinator"] = {"seams", "wire", "record", "config", "delayed", "metadata", "coordinator"}
 ALLOWED["metadata"] = {"wire", "record", "config", "metadata"}
+# A simulation runs nodes and speaks to them in plain wire messages.
+ALLOWED["sim"] -= {"client", "cli", "testing"}
 ALLOWED["config"] = {"config"}
 ALLOWED["delayed"] = {"delayed"}
 ALLOWED["wire"] = {"wire"}

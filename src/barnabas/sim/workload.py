@@ -1,0 +1,132 @@
+"""The clients of a run: an administrator, producers, consumers, the members of a group.
+
+Each runs on a host of its own. Consumers and members may die and come back; a producer that died would
+not know what it had written, so producers live as long as the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from barnabas.sim.client import ClientProcess
+from barnabas.sim.consumer import consume
+from barnabas.sim.history import Place
+from barnabas.sim.member import Member
+from barnabas.sim.plan import GROUP, TOPIC
+from barnabas.sim.producer import produce
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+if TYPE_CHECKING:
+    from barnabas.sim.simulation import Simulation
+
+CREATE_TOPICS_VERSION = 7
+COMES_BACK_NS = 700_000_000
+
+
+class Workload:
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._preparation: asyncio.Task[Any] | None = None
+        self._producers: dict[str, asyncio.Task[Any]] = {}
+        self._members: dict[str, Member] = {}
+        self._mortals: dict[str, ClientProcess] = {}
+        self._rebirths = 0
+
+    @property
+    def places(self) -> list[Place]:
+        return [(TOPIC, partition) for partition in range(self._simulation.plan.partitions)]
+
+    # ---- the life of the clients
+
+    def prepare(self) -> None:
+        client = self._simulation.new_client("admin")
+        self._preparation = client.run(self._create_topic(client, TOPIC))
+
+    def is_ready(self) -> bool:
+        return self._preparation is not None and self._preparation.done()
+
+    def start(self) -> None:
+        simulation, plan = self._simulation, self._simulation.plan
+        for index in range(plan.producers):
+            name = f"producer{index}"
+            client = simulation.new_client(name)
+            work = produce(client, simulation.history, self.places, plan.records, plan.pause_s)
+            self._producers[name] = client.run(work)
+        for index in range(plan.consumers):
+            self._start_consumer(f"consumer{index}")
+        for index in range(plan.members):
+            self._start_member(f"member{index}")
+
+    def _start_consumer(self, name: str) -> None:
+        client = self._mortals[name] = self._simulation.new_client(name)
+        for place in self.places:
+            client.run(consume(client, self._simulation.history, place))
+
+    def _start_member(self, name: str) -> None:
+        client = self._mortals[name] = self._simulation.new_client(name)
+        member = Member(client, self._simulation.history, GROUP, self.places)
+        self._members[name] = member
+        client.run(member.run())
+
+    def crash_one(self, rng: random.Random) -> None:
+        if not self._mortals:
+            return
+        name = rng.choice(list(self._mortals))
+        self._simulation.trace.note(name, "dies")
+        self._mortals.pop(name).loop.die()
+        self._members.pop(name, None)
+        self._simulation.network.kill(name)
+        start = self._start_consumer if name.startswith("consumer") else self._start_member
+        self._simulation.loop.after_ns(COMES_BACK_NS, start, name)
+
+    async def _create_topic(self, client: ClientProcess, name: str) -> None:
+        plan = self._simulation.plan
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=plan.partitions,
+            replication_factor=plan.replication_factor,
+            configs=[
+                CreatableTopicConfig(
+                    name="min.insync.replicas", value=str(plan.min_insync_replicas)
+                )
+            ],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=2_000)
+        while True:
+            try:
+                answer = await (await client.to_any()).ask(request, CREATE_TOPICS_VERSION)
+            except OSError:
+                await client.rest(0.3)
+                continue
+            (created,) = answer.topics
+            if created.error_code == ErrorCode.NONE:
+                self._simulation.history.topic_created(name, created.topic_id)
+                return
+            if created.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                return
+            await client.rest(0.3)
+
+    # ---- has it all been done?
+
+    def waits_for(self) -> str | None:
+        history = self._simulation.history
+        if not self.is_ready():
+            return "the topic"
+        for name, task in self._producers.items():
+            if not task.done():
+                return f"{name}, which is not done"
+        if not history.everything_was_read():
+            return "consumers, which have not read everything"
+        if self._members:
+            for place in self.places:
+                end = history.ends.get(place, 0)
+                if history.committed(GROUP, place)[0] < end:
+                    return f"the group, which has not committed {place} up to {end}"
+        return None
