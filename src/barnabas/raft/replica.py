@@ -319,6 +319,9 @@ class Replica:
         if isinstance(self._state, Follower):
             if endpoints and tuple(endpoints) != self._state.endpoints:
                 self.become_follower(epoch, leader_id, endpoints, now_ms)
+        elif isinstance(self._state, Prospective) and self.leader_id == leader_id:
+            # It has given this leader up; others who have not may still grant their vote.
+            return
         elif known:
             self.become_follower(epoch, leader_id, known, now_ms)
         elif isinstance(self._state, Unattached) and self.leader_id == NOBODY:
