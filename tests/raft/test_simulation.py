@@ -29,7 +29,7 @@ from tests.raft.cluster import (
 )
 
 SEEDS = 200
-FAULTY_MS = 12_000
+FAULTY_MS = 8_000
 HEALTHY_MS = 30_000
 SETTINGS = RaftSettings(fetch_max_bytes=300, fetch_snapshot_max_bytes=150)
 
@@ -135,7 +135,7 @@ class Simulation:
     def delay_ms(self) -> int:
         if self.faulty and self.random.random() < 0.05:
             return self.random.randrange(1, 3000)
-        return self.random.randrange(1, 20)
+        return self.random.randrange(1, 40)
 
     def is_lost(self, source: int, target: int) -> bool:
         if not self.faulty:
@@ -235,7 +235,7 @@ class Simulation:
                     assert raft is not None
                     raft.resign(self.now_ms)
                     self.drive(leading[0])
-        self.later(self.random.randrange(100, 1500), self.mischief)
+        self.later(self.random.randrange(100, 1000), self.mischief)
 
     def work(self) -> None:
         for node_id, node in self.nodes.items():
@@ -249,7 +249,7 @@ class Simulation:
             if self.random.random() < 0.02 and raft.high_watermark > 0:
                 node.snapshot()
                 self.drive(node_id)
-        self.later(self.random.randrange(5, 60), self.work)
+        self.later(self.random.randrange(10, 150), self.work)
 
     # ---- what must hold
 

@@ -33,6 +33,7 @@ class Follower(EpochState):
         self.endpoints = tuple(endpoints)
         self.fetch_deadline_ms = now_ms + replica.settings.fetch_timeout_ms
         self.voter_update_ms = now_ms
+        self.has_updated_voter = False
         self.has_fetched = False
         self.snapshot: PartialSnapshot | None = None
 

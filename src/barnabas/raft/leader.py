@@ -21,7 +21,7 @@ from barnabas.raft.epoch_state import EpochState
 from barnabas.raft.outgoing import begin_epoch_at
 from barnabas.raft.quorum_state import Election
 from barnabas.raft.states import State
-from barnabas.raft.voters import ReplicaKey, VoterSet
+from barnabas.raft.voters import ReplicaKey, VoterNode, VoterSet
 from barnabas.wire.message import Message
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -77,6 +77,8 @@ class Leader(EpochState):
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     waiting: dict[ReplicaKey, WaitingFetch] = field(default_factory=dict)
     change: VoterChange | None = None
+    described: dict[int, VoterNode] = field(default_factory=dict)
+    """What configured voters say of themselves: what an upgrade of `kraft.version` writes down."""
     has_committed: bool = False
     """Something of this epoch is committed: the high watermark is known, and may be told."""
     is_announced: bool = False

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from barnabas.raft.connections import NEVER_MS
 from barnabas.raft.partition import METADATA_TOPIC
+from barnabas.raft.voter_requests import voter_request
 from barnabas.raft.voters import ReplicaKey, VoterNode
-from barnabas.wire.messages import (
-    begin_quorum_epoch,
-)
+from barnabas.wire.message import Message
+from barnabas.wire.messages import begin_quorum_epoch
 from barnabas.wire.messages import (
     end_quorum_epoch as end_messages,
 )
@@ -171,8 +171,11 @@ def fetch_from_leader(replica: Replica, follower: Follower, now_ms: int) -> int:
     if replica.is_voter and replica.log.flushed_offset < replica.log.end_offset:
         return NEVER_MS
     if replica.connections.is_ready(address, now_ms):
-        request: FetchRequest | FetchSnapshotRequest
-        if follower.snapshot is not None:
+        request: Message
+        about_voter = voter_request(replica, follower, now_ms)
+        if about_voter is not None:
+            request = about_voter
+        elif follower.snapshot is not None:
             request = _fetch_snapshot_request(replica, follower)
         else:
             request = fetch_request(replica)

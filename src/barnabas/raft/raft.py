@@ -12,13 +12,14 @@ their own, which goes on with it but never back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from barnabas.log.log import FlushPoint
 from barnabas.raft import answers
 from barnabas.raft.connections import NEVER_MS, Send
 from barnabas.raft.describe import describe_quorum
-from barnabas.raft.errors import NotLeader
+from barnabas.raft.errors import NotLeader, StorageError
 from barnabas.raft.incoming import (
     handle_begin_quorum_epoch,
     handle_end_quorum_epoch,
@@ -30,6 +31,7 @@ from barnabas.raft.log import MetadataLog
 from barnabas.raft.quorum_state import QuorumStateFile
 from barnabas.raft.reconfiguration import Reconfiguration
 from barnabas.raft.replica import Replica
+from barnabas.raft.resigned import Resigned
 from barnabas.raft.serving import FetchServer
 from barnabas.raft.settings import RaftSettings
 from barnabas.raft.snapshot import SnapshotId
@@ -37,6 +39,7 @@ from barnabas.raft.states import State
 from barnabas.raft.voters import VoterEndpoint, VoterSet
 from barnabas.seams import Address, Randomness
 from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.message import Message
 from barnabas.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.wire.messages.api_versions import ApiVersionsResponse
@@ -44,7 +47,7 @@ from barnabas.wire.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
 )
-from barnabas.wire.messages.describe_quorum import DescribeQuorumRequest
+from barnabas.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from barnabas.wire.messages.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
@@ -66,6 +69,19 @@ __all__ = ["NotLeader", "Raft", "RaftSettings", "Send"]
 logger = logging.getLogger(__name__)
 
 Reply = Callable[[Message], None]
+
+RESPONSES: dict[ApiKey, Callable[..., Message]] = {
+    ApiKey.VOTE: VoteResponse,
+    ApiKey.BEGIN_QUORUM_EPOCH: BeginQuorumEpochResponse,
+    ApiKey.END_QUORUM_EPOCH: EndQuorumEpochResponse,
+    ApiKey.FETCH: FetchResponse,
+    ApiKey.FETCH_SNAPSHOT: FetchSnapshotResponse,
+    ApiKey.DESCRIBE_QUORUM: DescribeQuorumResponse,
+    ApiKey.ADD_RAFT_VOTER: AddRaftVoterResponse,
+    ApiKey.REMOVE_RAFT_VOTER: RemoveRaftVoterResponse,
+    ApiKey.UPDATE_RAFT_VOTER: UpdateRaftVoterResponse,
+}
+"""The requests that a replica answers."""
 
 
 class Raft:
@@ -172,7 +188,17 @@ class Raft:
 
     def tick(self, now_ms: int) -> None:
         self._advance(now_ms)
-        self._settle()
+        with self._guarded():
+            self._settle()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A replica whose disk fails, or that finds its log to be another than its leader's, stops.
+        Everything else is a bug and goes its way."""
+        try:
+            yield
+        except (OSError, StorageError) as error:
+            self.failed(error)
 
     def append(self, values: Sequence[bytes], now_ms: int) -> int:
         """Append one batch; gives its last offset. `NotLeader` if this replica does not lead."""
@@ -192,8 +218,8 @@ class Raft:
         """The driver ran `log.sync`, with this result."""
         self.log.note_synced(point)
         self._advance(now_ms)
-        self._commit(self._now_ms)
-        self._settle()
+        with self._guarded():
+            self._settle()
 
     def failed(self, error: Exception) -> None:
         """The disk failed, so that nothing which this replica says of its log can be relied upon:
@@ -202,11 +228,23 @@ class Raft:
             return
         logger.critical("the replica of the metadata log stops: %s", error)
         self.failure = error
-        if self._replica.leader is not None:
-            self._replica.become_resigned(self._now_ms, "its disk failed")
-        self._replica.tell()
+        self._replica.stop(self._now_ms)
         self._next_ms = NEVER_MS
         self.wake()
+
+    @property
+    def is_quiet(self) -> bool:
+        """After `shutdown`: there is nobody left whom this replica has to tell that it goes."""
+        state = self._replica.state
+        return not isinstance(state, Resigned) or not state.unacknowledged
+
+    def upgrade_kraft_version(self, version: int, now_ms: int) -> int:
+        """Leader only; gives the last offset of what was written. Refusals are `ApiError`."""
+        self._advance(now_ms)
+        last_offset = self._reconfiguration.upgrade(version, now_ms)
+        self._settle()
+        self.wake()
+        return last_offset
 
     def resign(self, now_ms: int) -> None:
         self._advance(now_ms)
@@ -237,7 +275,31 @@ class Raft:
         listener_name: str = "",
     ) -> None:
         self._advance(now_ms)
-        replica, now_ms = self._replica, self._now_ms
+        answered = False
+
+        def answer(response: Message) -> None:
+            nonlocal answered
+            assert not answered, "one answer to each request"
+            answered = True
+            reply(response)
+
+        if self.failure is None:
+            with self._guarded():
+                self._handle(key, version, request, self._now_ms, answer, listener_name)
+                self._settle()
+        if self.failure is not None and not answered:
+            answer(RESPONSES[key](error_code=ErrorCode.BROKER_NOT_AVAILABLE))
+
+    def _handle(
+        self,
+        key: ApiKey,
+        version: int,
+        request: Message,
+        now_ms: int,
+        reply: Reply,
+        listener_name: str,
+    ) -> None:
+        replica = self._replica
         match request:
             case VoteRequest():
                 reply(handle_vote(replica, version, request, now_ms, listener_name))
@@ -259,7 +321,6 @@ class Raft:
                 self._reconfiguration.update(request, now_ms, reply, listener_name)
             case _:
                 raise AssertionError(f"{key.name} is no request of the quorum")
-        self._settle()
 
     def take_sends(self) -> list[Send]:
         return [] if self.failure is not None else self._replica.connections.take_sends()
@@ -269,9 +330,14 @@ class Raft:
         self._advance(now_ms)
         if self.failure is not None:
             return
-        replica, now_ms = self._replica, self._now_ms
-        if not replica.connections.answered(send, response is not None, now_ms):
-            return
+        known = self._replica.connections.answered(send, response is not None, self._now_ms)
+        if known:
+            with self._guarded():
+                self._answered(send, response, self._now_ms)
+                self._settle()
+
+    def _answered(self, send: Send, response: Message | None, now_ms: int) -> None:
+        replica = self._replica
         match response:
             case VoteResponse():
                 answers.take_vote(replica, send, response, now_ms)
@@ -287,9 +353,6 @@ class Raft:
                 self._reconfiguration.answered(send, response, now_ms)
             case UpdateRaftVoterResponse():
                 self._reconfiguration.answered(send, response, now_ms)
-            case None:
-                self._reconfiguration.unanswered(send, now_ms)
-        self._settle()
 
     # ---- what follows
 

@@ -25,7 +25,7 @@ from barnabas.raft.serving import check_leader_request
 from barnabas.raft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet
 from barnabas.record.control import ControlType
 from barnabas.seams import Address
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.message import Message
 from barnabas.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -190,12 +190,11 @@ class Reconfiguration:
         ):
             finish(ErrorCode.INVALID_REQUEST)
         elif history.kraft_version == 0:
-            # What was learned of a configured voter is kept in memory, for a later upgrade.
-            found = voters.find(updated.voter_id)
-            if found is None or not found.key.may_be(updated.key):
+            if voters.is_voter(updated.key):
+                leader.described[updated.voter_id] = updated
+                finish(NONE)
+            else:
                 finish(ErrorCode.VOTER_NOT_FOUND)
-                return
-            finish(NONE)
         elif self._may_begin(leader, "updating", finish):
             found = voters.find(updated.voter_id)
             if found is None or found.key != updated.key:
@@ -207,6 +206,39 @@ class Reconfiguration:
                 leader.change = change
                 self._append(change, voters.with_voter(updated), now_ms)
             finish(NONE)
+
+    def upgrade(self, version: int, now_ms: int) -> int:
+        """Raise `kraft.version` to 1: from here on the voters stand in the log."""
+        leader = self._replica.leader
+        if leader is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        history = self._replica.voter_history
+        if version == history.kraft_version:
+            return self._replica.log.end_offset - 1
+        if (history.kraft_version, version) != (0, 1):
+            raise ApiError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid update version {version} for feature kraft.version. Its level is "
+                f"{history.kraft_version}.",
+            )
+        own = VoterNode(
+            self._replica.node_id, self._replica.directory_id, self._replica.own_endpoints
+        )
+        described = {**leader.described, own.voter_id: own}
+        voters = []
+        for voter_id in self._replica.voters.ids:
+            voter = described.get(voter_id)
+            if voter is None or not voter.kraft_versions[0] <= version <= voter.kraft_versions[1]:
+                raise ApiError(
+                    ErrorCode.INVALID_UPDATE_VERSION,
+                    f"Invalid update version {version} for feature kraft.version. Voter {voter_id} "
+                    "has not said that it supports it.",
+                )
+            voters.append(voter)
+        if not leader.has_committed or leader.change is not None:
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        controls = self._replica.voter_controls(VoterSet(tuple(voters)), version)
+        return self._replica.append_control(controls, now_ms)
 
     def _leader_for(self, cluster_id: str | None, finish: Finish) -> Leader | None:
         if not is_our_cluster(self._replica, cluster_id):
@@ -348,9 +380,6 @@ class Reconfiguration:
             (feature.min_version, feature.max_version),
         )
         change.phase = Phase.CATCHING_UP
-
-    def unanswered(self, send: Send, now_ms: int) -> None:
-        """Nothing depends on it: whatever is still wanted is asked again in time."""
 
     def _end(self, leader: Leader, code: ErrorCode, message: str | None) -> None:
         change, leader.change = leader.change, None

@@ -87,6 +87,7 @@ class Replica:
         self._appended: deque[Loaded] = deque()
         self._news: deque[Callable[[], None]] = deque()
         self._is_telling = False
+        self._has_failed = False
 
     # ---- what is known
 
@@ -219,11 +220,14 @@ class Replica:
         if isinstance(before, Follower):
             before.drop_snapshot()
         if isinstance(before, Leader):
-            self._appended.clear()
-            self.left_leading(before)
-            if before.is_announced:
-                self._news.append(self._listener.stopped_leading)
+            self._after_leading(before)
         self._hear()
+
+    def _after_leading(self, leader: Leader) -> None:
+        self._appended.clear()
+        self.left_leading(leader)
+        if leader.is_announced:
+            self._news.append(self._listener.stopped_leading)
 
     def _write(self, election: Election) -> None:
         if election == self._written:
@@ -292,6 +296,16 @@ class Replica:
         logger.info("node %d resigns from leading epoch %d: %s", self.node_id, leader.epoch, why)
         self._become(Resigned(leader.election, leader.by_position(), self, now_ms))
 
+    def stop(self, now_ms: int) -> None:
+        """The disk failed. Nothing is written any more, and nobody is led."""
+        self._has_failed = True
+        leader = self.leader
+        if leader is not None:
+            self._state = Resigned(leader.election, [], self, now_ms)
+            self._after_leading(leader)
+        self.connections.reset()
+        self.tell()
+
     def learn(
         self, leader_id: int, epoch: int, endpoints: Sequence[VoterEndpoint], now_ms: int
     ) -> None:
@@ -348,11 +362,13 @@ class Replica:
         )
         controls = [(ControlType.LEADER_CHANGE, encode_control_record(change))]
         if version == 1 and self.voter_history.last_offset < 0:
-            controls += self.voter_controls(self.voters)
+            controls += self.voter_controls(self.voters, self.voter_history.kraft_version)
         self.append_control(controls, now_ms)
 
-    def voter_controls(self, voters: VoterSet) -> list[tuple[ControlType, bytes]]:
-        level = KRaftVersionRecord(version=0, kraft_version=self.voter_history.kraft_version)
+    def voter_controls(
+        self, voters: VoterSet, kraft_version: int
+    ) -> list[tuple[ControlType, bytes]]:
+        level = KRaftVersionRecord(version=0, kraft_version=kraft_version)
         return [
             (ControlType.KRAFT_VERSION, encode_control_record(level)),
             (ControlType.KRAFT_VOTERS, encode_control_record(voters.to_record())),
@@ -431,6 +447,8 @@ class Replica:
         if self._news:
             self._news.popleft()()
             return True
+        if self._has_failed:
+            return False
         if self._told_offset < self.high_watermark:
             self._tell_committed()
             return True
