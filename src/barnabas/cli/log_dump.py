@@ -213,7 +213,7 @@ def _control(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], st
     except DecodeError as error:
         return {name: None, "error": str(error)}, f" {name}: unreadable ({error})"
     shown = message_json(message, message.version)
-    colon = "" if name.startswith("KRaft") else ":"
+    colon = ":" if name == "LeaderChange" else ""
     return {name: shown}, f" {name}{colon} {_compact(shown)}"
 
 

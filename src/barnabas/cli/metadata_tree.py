@@ -70,9 +70,7 @@ def build(loaded: Loaded, version: str, commit: str = "unknown") -> Tree:
                 name: Leaf(str(token)) for name, token in _sorted(image.delegation_tokens.items())
             },
             "features": _features(image),
-            "producerIds": {"nextProducerId": Leaf(image.producer_ids.next_producer_id)}
-            if image.producer_ids.next_producer_id
-            else {},
+            "producerIds": {"nextProducerId": Leaf(image.producer_ids.next_producer_id or -1)},
             "provenance": _provenance(loaded),
             "scram": _scram(image),
             "topics": {
