@@ -40,13 +40,12 @@ class ClusterNode(ApacheBroker):
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def wait_for_brokers(self, count: int, deadline: float) -> None:
-        while time.monotonic() < deadline and self.is_running:
-            if not self.bootstrap or apache.brokers_in_metadata(self.bootstrap) >= count:
-                return
-            time.sleep(0.05)
-        tail = self.log_file.read_text(errors="replace")[-4000:]
-        raise RuntimeError(f"node {self.node_id} did not see {count} brokers\n{tail}")
+    def sees(self, count: int) -> bool:
+        return not self.bootstrap or apache.brokers_in_metadata(self.bootstrap) >= count
+
+    @property
+    def tail(self) -> str:
+        return self.log_file.read_text(errors="replace")[-4000:]
 
     def pause(self) -> None:
         """SIGSTOP: alive, but silent."""
@@ -83,10 +82,19 @@ class ApacheCluster:
     def wait_for_brokers(self, count: int | None = None) -> None:
         """Until every running broker names `count` brokers (those that run, by default)."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        running = [node for node in self.nodes.values() if node.is_running]
-        wanted = sum(1 for node in running if node.bootstrap) if count is None else count
-        for node in running:
-            node.wait_for_brokers(wanted, deadline)
+        waiting = [node for node in self.nodes.values() if node.process is not None]
+        wanted = sum(1 for node in waiting if node.bootstrap) if count is None else count
+        while waiting:
+            for node in list(waiting):
+                if not node.is_running:
+                    raise RuntimeError(f"node {node.node_id} ended\n{node.tail}")
+                if node.sees(wanted):
+                    waiting.remove(node)
+                elif time.monotonic() > deadline:
+                    raise RuntimeError(
+                        f"node {node.node_id} did not see {wanted} brokers\n{node.tail}"
+                    )
+            time.sleep(0.05)
 
     def add_node(
         self,
@@ -123,15 +131,23 @@ class ApacheCluster:
         directory.mkdir(parents=True, exist_ok=True)
         node = ClusterNode(
             directory,
-            f"127.0.0.1:{free_port()}" if "broker" in roles else "",
+            f"127.0.0.1:{self._port()}" if "broker" in roles else "",
             self.version,
             HEAP,
             node_id=node_id,
-            controller=f"127.0.0.1:{free_port()}" if "controller" in roles else "",
+            controller=f"127.0.0.1:{self._port()}" if "controller" in roles else "",
             directory_id=directory_id(node_id),
         )
         self.nodes[node_id] = node
         return node
+
+    def _port(self) -> int:
+        """A free port that no other node of this cluster will use."""
+        taken = f"{self.bootstrap},{self.controllers}".split(",")
+        while True:
+            port = free_port()
+            if f"127.0.0.1:{port}" not in taken:
+                return port
 
     def _format(
         self, node: ClusterNode, roles: Sequence[str], overrides: Mapping[str, str], initial: bool
@@ -161,7 +177,7 @@ class ApacheCluster:
             "offsets.topic.num.partitions": "4",
             "transaction.state.log.num.partitions": "4",
             "group.initial.rebalance.delay.ms": "0",
-            "broker.session.timeout.ms": "4000",
+            "broker.session.timeout.ms": "6000",
             "broker.heartbeat.interval.ms": "500",
             "replica.lag.time.max.ms": "5000",
             **(
@@ -196,8 +212,26 @@ def start_cluster(
     log_dirs: int = 1,
     version: str = apache.VERSION,
 ) -> ApacheCluster:
-    """Combined nodes 1, 2, …, formatted, started side by side and registered."""
-    cluster = ApacheCluster(Path(directory), {}, overrides or {}, static, log_dirs, version=version)
+    """Combined nodes 1, 2, …, formatted, started side by side and registered.
+
+    A port may be taken between its choice and its use, so a failed start is tried once more.
+    """
+    try:
+        return _start(Path(directory), nodes, overrides, static, log_dirs, version)
+    except RuntimeError:
+        again = Path(directory) / "again"
+        return _start(again, nodes, overrides, static, log_dirs, version)
+
+
+def _start(
+    directory: Path,
+    nodes: int,
+    overrides: Mapping[str, str] | None,
+    static: bool,
+    log_dirs: int,
+    version: str,
+) -> ApacheCluster:
+    cluster = ApacheCluster(directory, {}, overrides or {}, static, log_dirs, version=version)
     roles = ("broker", "controller")
     for node_id in range(1, nodes + 1):
         cluster._prepare(node_id, roles)
