@@ -1,7 +1,16 @@
-"""Rules about the inside of the nodes, looked at from above, where everything is visible at once."""
+"""Rules about the inside of the nodes, looked at from above, where everything is visible at once.
+
+Of the quorum: one leader an epoch; epochs never go back, not even over a restart; what is committed at
+an offset is the same on every node and for ever.
+
+Of partitions: one leader an epoch; the high watermark never goes back while a node leads or follows in
+one epoch; nobody leads without everything that was ever committed; whoever the leader counts as
+in sync holds everything below the high watermark.
+"""
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING
 
 from barnabas.record.read import read_records
@@ -9,76 +18,173 @@ from barnabas.server.broker_state import BrokerState
 from barnabas.sim.history import Place
 
 if TYPE_CHECKING:
-    from barnabas.server.node import Node
+    from barnabas.log.log import Log
+    from barnabas.raft.raft import Raft
+    from barnabas.replica.partition import Partition
+    from barnabas.sim.machine import Machine
     from barnabas.sim.simulation import Simulation
 
-EVERY = 50
+EVERY = 20
 
 
 class Invariants:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._countdown = EVERY
-        self._watermarks: dict[tuple[int, Place], tuple[int, int]] = {}
+        self._quorum_leaders: dict[int, str] = {}
+        self._epochs: dict[str, int] = {}
+        self._metadata: dict[int, int] = {}
+        self._metadata_read: dict[str, tuple[int, int]] = {}
+        self._leaders: dict[tuple[Place, int], str] = {}
+        self._watermarks: dict[tuple[str, Place], tuple[int, int, int]] = {}
+        self._committed: dict[Place, int] = {}
 
     def after_event(self) -> None:
+        """Called very often: most of the time it only counts."""
         self._countdown -= 1
         if self._countdown > 0:
             return
         self._countdown = EVERY
         for machine in self._simulation.machines:
+            raft = machine.raft
+            if raft is not None:
+                self._check_quorum(machine, raft)
+        for machine in self._simulation.machines:
             if machine.node is not None:
-                self._watermarks_grow(machine.node, machine.starts)
+                for place, partition in machine.node.replicas.partitions.items():
+                    if partition.log is not None:
+                        self._check_partition(machine, place, partition, partition.log)
 
-    def _watermarks_grow(self, node: Node, life: int) -> None:
-        """Within one life of a node a partition's high watermark never goes back."""
-        for place, partition in node.replicas.partitions.items():
-            log = partition.log
-            if log is None:
+    def _broken(self, rule: str) -> None:
+        self._simulation.fail(rule)
+
+    # ---- the quorum
+
+    def _check_quorum(self, machine: Machine, raft: Raft) -> None:
+        epoch = raft.epoch
+        if raft.is_leader:
+            leader = self._quorum_leaders.setdefault(epoch, machine.name)
+            if leader != machine.name:
+                self._broken(f"{leader} and {machine.name} both lead the quorum in epoch {epoch}")
+        if epoch < self._epochs.get(machine.name, 0):
+            self._broken(
+                f"the quorum's epoch on {machine.name} went from {self._epochs[machine.name]} "
+                f"back to {epoch}"
+            )
+        self._epochs[machine.name] = epoch
+        self._check_metadata(machine, raft)
+
+    def _check_metadata(self, machine: Machine, raft: Raft) -> None:
+        """The committed batches that this node has got since the last look."""
+        log, end = raft.log, raft.high_watermark
+        life, position = self._metadata_read.get(machine.name, (0, 0))
+        if life != machine.starts:
+            position = 0
+        position = max(position, log.start_offset)
+        if end <= position:
+            return
+        for batch in log.batches(position, end):
+            mark = zlib.crc32(b"\0".join(batch.values), batch.epoch)
+            known = self._metadata.setdefault(batch.last_offset, mark)
+            if known != mark:
+                self._broken(
+                    f"committed metadata up to offset {batch.last_offset} differs on {machine.name}"
+                )
+        self._metadata_read[machine.name] = (machine.starts, end)
+
+    # ---- partitions
+
+    def _check_partition(
+        self, machine: Machine, place: Place, partition: Partition, log: Log
+    ) -> None:
+        epoch, watermark = partition.leader_epoch, log.high_watermark
+        where = f"{place} on {machine.name}"
+        life, known_epoch, known = self._watermarks.get((machine.name, place), (0, 0, 0))
+        if (life, known_epoch) == (machine.starts, epoch) and watermark < known:
+            self._broken(f"{where}: the high watermark went from {known} back to {watermark}")
+        if watermark > log.log_end_offset:
+            self._broken(f"{where}: the high watermark {watermark} is beyond the end of the log")
+        self._watermarks[machine.name, place] = (machine.starts, epoch, watermark)
+        if partition.is_leader:
+            leader = self._leaders.setdefault((place, epoch), machine.name)
+            if leader != machine.name:
+                self._broken(f"{place}: {leader} and {machine.name} both lead in epoch {epoch}")
+            committed = self._committed.get(place, 0)
+            if log.log_end_offset < committed and self._is_newest(place, epoch):
+                self._broken(
+                    f"{where} leads in epoch {epoch} up to offset {log.log_end_offset}, but "
+                    f"{committed} had been committed"
+                )
+            self._committed[place] = max(committed, watermark)
+            self._check_isr(place, partition, watermark)
+
+    def _is_newest(self, place: Place, epoch: int) -> bool:
+        return not any(other == place and later > epoch for other, later in self._leaders)
+
+    def _check_isr(self, place: Place, partition: Partition, watermark: int) -> None:
+        for machine in self._simulation.machines:
+            if machine.node is None or machine.config.node_id not in partition.isr:
                 continue
-            key = (node.node_id, place)
-            known_life, known = self._watermarks.get(key, (life, 0))
-            now = log.high_watermark
-            if known_life == life and now < known:
-                self._simulation.fail(
-                    f"{place} on node{node.node_id}: the high watermark went from {known} to {now}"
+            replica = machine.node.replicas.partitions.get(place)
+            if (
+                replica is None
+                or replica.log is None
+                or replica.leader_epoch > partition.leader_epoch
+            ):
+                continue
+            if replica.log.log_end_offset < watermark:
+                self._broken(
+                    f"{place}: {machine.name} is in sync with {replica.log.log_end_offset} records "
+                    f"while {watermark} are committed"
                 )
-            if now > log.log_end_offset:
-                self._simulation.fail(
-                    f"{place} on node{node.node_id}: the high watermark {now} is beyond the end "
-                    f"{log.log_end_offset}"
-                )
-            self._watermarks[key] = (life, now)
 
     # ---- the end
 
     def waits_for(self) -> str | None:
-        for machine in self._simulation.machines:
+        machines = self._simulation.machines
+        for machine in machines:
             node = machine.node
             if node is None or node.lifecycle.state is not BrokerState.RUNNING:
                 return f"{machine.name}, which does not run"
+        offsets = {machine.name: machine.image_offset for machine in machines}
+        if len(set(offsets.values())) > 1:
+            return f"the metadata, which the nodes know up to {offsets}"
+        for machine in machines:
+            assert machine.node is not None
+            for place, partition in machine.node.replicas.partitions.items():
+                if partition.is_leader and len(partition.isr) < len(partition.replicas):
+                    return f"{place}, in sync are {partition.isr} of {partition.replicas}"
         return None
 
     def check_end(self) -> None:
-        """Every replica holds what was read, byte for byte as every other one."""
-        history = self._simulation.history
-        for place, records in history.records.items():
-            for machine in self._simulation.machines:
+        """Every replica holds what was read, and everybody knows the same metadata."""
+        machines = self._simulation.machines
+        images = {machine.image_mark for machine in machines}
+        if len(images) > 1:
+            self._broken("the nodes' images of the metadata differ")
+        for place, records in self._simulation.history.records.items():
+            for machine in machines:
                 assert machine.node is not None
                 partition = machine.node.replicas.partitions.get(place)
                 if partition is None or partition.log is None:
                     continue
-                log = partition.log
-                found = {}
-                offset = log.log_start_offset
-                while offset < log.high_watermark:
-                    data = log.read(offset, 1 << 20, log.high_watermark, True).records
-                    found_bytes = data if isinstance(data, bytes) else data.read()
-                    for record in read_records(found_bytes):
-                        found[record.offset] = bytes(record.value or b"")
-                        offset = record.offset + 1
-                if found != records:
-                    self._simulation.fail(
-                        f"{place} on {machine.name} holds {len(found)} records, {len(records)} "
-                        "were read"
+                found = _values(partition.log)
+                if any(
+                    found[offset] != value for offset, value in records.items() if offset in found
+                ):
+                    self._broken(f"{place} on {machine.name} holds other records than were read")
+                if partition.is_leader and len(found) < len(records):
+                    self._broken(
+                        f"{place} on {machine.name} holds {len(found)} records, {len(records)} were read"
                     )
+
+
+def _values(log: Log) -> dict[int, bytes]:
+    found = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20, log.log_end_offset, True).records
+        for record in read_records(data if isinstance(data, bytes) else data.read(), control=True):
+            found[record.offset] = bytes(record.value or b"")
+            offset = record.offset + 1
+    return found

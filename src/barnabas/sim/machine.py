@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import logging
 import random
+import zlib
 from typing import TYPE_CHECKING
 
 from barnabas.config.broker import BrokerConfig
+from barnabas.controller.format import format_storage
+from barnabas.controller.initial_controllers import show_initial_controllers
 from barnabas.server.broker_state import BrokerState
 from barnabas.server.node import Node, World
 from barnabas.sim.background import VirtualBackground
 from barnabas.sim.disk import ENDLESS, SimulatedDisk
-from barnabas.sim.loop import VirtualClock, VirtualLoop, describe
+from barnabas.sim.loop import WALL_START_MS, VirtualClock, VirtualLoop, describe
 from barnabas.sim.stream import VirtualTransport
+from barnabas.wire.records.metadata import encode_metadata_record
 
 if TYPE_CHECKING:
+    from barnabas.raft.raft import Raft
     from barnabas.sim.simulation import Simulation
 
 logger = logging.getLogger("barnabas.sim")
@@ -47,12 +52,44 @@ class Machine:
         self._slowness = 1
         self._background: VirtualBackground | None = None
         self.clock: VirtualClock | None = None
-        self.disk.make_directory(config.log_dirs[0])
+        self._format()
+
+    def _format(self) -> None:
+        plan, config = self._simulation.plan, self.config
+        voters = show_initial_controllers(plan.voters) if plan.voters is not None else None
+        format_storage(
+            self.disk,
+            config,
+            cluster_id=plan.cluster_id,
+            randomness=self._rng,
+            now_ms=WALL_START_MS,
+            initial_controllers=voters if config.is_controller else None,
+        )
         self.disk.sync_everything()
 
     @property
     def is_on(self) -> bool:
         return self.node is not None
+
+    # ---- what is seen from above
+
+    @property
+    def raft(self) -> Raft | None:
+        quorum = getattr(self.node, "quorum", None)
+        return quorum.raft if quorum is not None else None
+
+    @property
+    def image_offset(self) -> int:
+        return self.node.metadata.image.offset if self.node is not None else -1
+
+    @property
+    def image_mark(self) -> int:
+        """A checksum of everything this node knows of the cluster."""
+        assert self.node is not None
+        mark = 0
+        for record in self.node.metadata.image.to_records():
+            mark = zlib.crc32(encode_metadata_record(record), mark)
+        return mark
 
     # ---- the node's life
 
