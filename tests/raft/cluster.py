@@ -201,6 +201,17 @@ class Node:
         raft.snapshot_stored(found)
         return found
 
+    def forget_log(self) -> None:
+        """As `MetadataLog.clean` does when the log has become too large."""
+        raft = self.raft
+        assert raft is not None
+        log = raft.log
+        newest = log.snapshots[-1]
+        for old in log.snapshots[:-1]:
+            self.disk.remove(f"{log.directory}/{old.file_name}")
+        log.snapshots = [newest]
+        log._log.increment_log_start_offset(newest.offset)
+
 
 def through_the_wire(message: Message, version: int) -> Message:
     """Encoded and decoded again, as the peer sees it."""

@@ -18,9 +18,14 @@ import pytest
 from barnabas.raft.connections import Send
 from barnabas.raft.settings import RaftSettings
 from barnabas.wire.message import Message
+from barnabas.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from barnabas.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tests.raft.cluster import (
+    CLUSTER_ID,
     Node,
+    directory_of,
     dynamic_voters,
+    endpoint_of,
     is_api_versions,
     static_voters,
     through_the_wire,
@@ -218,7 +223,7 @@ class Simulation:
         if not self.faulty:
             return
         ids = list(self.nodes)
-        match self.random.randrange(6):
+        match self.random.randrange(8):
             case 0 | 1:
                 self.crash(self.random.choice(ids))
             case 2:
@@ -228,6 +233,8 @@ class Simulation:
                 self.cut = {(a, b) for a in ids for b in ids if self.random.random() < 0.3}
             case 4:
                 self.cut = set()
+            case 6 | 7:
+                self.change_voters()
             case 5:
                 leading = [each for each, node in self.nodes.items() if _leads(node)]
                 if leading:
@@ -236,6 +243,38 @@ class Simulation:
                     raft.resign(self.now_ms)
                     self.drive(leading[0])
         self.later(self.random.randrange(100, 1000), self.mischief)
+
+    def change_voters(self) -> None:
+        """Ask whoever leads to remove a voter, or to bring one back."""
+        for node_id, node in self.nodes.items():
+            raft = node.raft
+            if raft is None or not raft.is_leader or raft.kraft_version == 0:
+                continue
+            candidates = [each for each, other in self.nodes.items() if other.can_vote]
+            voter_id = self.random.choice(candidates)
+            request: AddRaftVoterRequest | RemoveRaftVoterRequest
+            if voter_id in raft.voters.ids:
+                if len(raft.voters.ids) <= 2:
+                    continue
+                request = RemoveRaftVoterRequest(
+                    cluster_id=CLUSTER_ID,
+                    voter_id=voter_id,
+                    voter_directory_id=directory_of(voter_id),
+                )
+            else:
+                endpoint = endpoint_of(voter_id)
+                request = AddRaftVoterRequest(
+                    cluster_id=CLUSTER_ID,
+                    timeout_ms=3000,
+                    voter_id=voter_id,
+                    voter_directory_id=directory_of(voter_id),
+                    listeners=[
+                        Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+                    ],
+                )
+            key = type(request).API_KEY
+            raft.handle(key, 0, request, self.now_ms, lambda response: None)
+            self.drive(node_id)
 
     def work(self) -> None:
         for node_id, node in self.nodes.items():
@@ -248,6 +287,8 @@ class Simulation:
                 self.drive(node_id)
             if self.random.random() < 0.02 and raft.high_watermark > 0:
                 node.snapshot()
+                if self.random.random() < 0.7:
+                    node.forget_log()
                 self.drive(node_id)
         self.later(self.random.randrange(10, 150), self.work)
 

@@ -127,6 +127,8 @@ def take_fetch(replica: Replica, send: Send, response: FetchResponse, now_ms: in
     state = replica.state
     if data.error_code != NONE or not isinstance(state, Follower):
         _refused(replica, send, data.error_code, now_ms)
+        if isinstance(state, Follower) and send.node == state.leader_id:
+            state.not_fetched(replica, now_ms)
         return
     asked = request.topics[0].partitions[0]
     if asked.current_leader_epoch != state.epoch or asked.fetch_offset != replica.log.end_offset:
@@ -161,7 +163,7 @@ def _take_records(replica: Replica, state: Follower, data: PartitionData, now_ms
             log.append_replicated(content, state.epoch, now_ms)
             replica.observe_from(before)
         replica.raise_high_watermark(data.high_watermark)
-    state.fetched(replica, now_ms)
+    state.fetched(now_ms)
 
 
 def take_fetch_snapshot(
@@ -208,7 +210,7 @@ def take_fetch_snapshot(
         replica.connections.pause(send, now_ms)
         return
     snapshot.append(part)
-    state.fetched(replica, now_ms)
+    state.fetched(now_ms)
     if snapshot.size == data.size:
         _complete(replica, state, send, now_ms)
 
@@ -227,6 +229,13 @@ def _complete(replica: Replica, state: Follower, send: Send, now_ms: int) -> Non
     state.snapshot = None
     replica.log.start_at_snapshot(snapshot.id, now_ms)
     replica.take_snapshot(snapshot.id, content)
+
+
+def take_nothing(replica: Replica, send: Send, now_ms: int) -> None:
+    """No answer came. What is still wanted is asked again in time."""
+    state = replica.state
+    if isinstance(state, Follower) and send.node == state.leader_id:
+        state.not_fetched(replica, now_ms)
 
 
 # ---- what all of them tell

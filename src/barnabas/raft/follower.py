@@ -31,7 +31,12 @@ class Follower(EpochState):
     ) -> None:
         super().__init__(election)
         self.endpoints = tuple(endpoints)
-        self.fetch_deadline_ms = now_ms + replica.settings.fetch_timeout_ms
+        # Followers of one leader lose it at the same moment; they should not stand at the same one.
+        spread_ms = max(replica.settings.election_timeout_ms // 5, 1)
+        self._patience_ms = replica.settings.fetch_timeout_ms + replica.randomness.randrange(
+            spread_ms
+        )
+        self.fetch_deadline_ms = now_ms + self._patience_ms
         self.voter_update_ms = now_ms
         self.has_updated_voter = False
         self.has_fetched = False
@@ -47,10 +52,16 @@ class Follower(EpochState):
             return min(next_ms, discover_leader(replica, now_ms))
         return min(next_ms, self.fetch_deadline_ms)
 
-    def fetched(self, replica: Replica, now_ms: int) -> None:
+    def fetched(self, now_ms: int) -> None:
         """The leader answered as a leader does."""
         self.has_fetched = True
-        self.fetch_deadline_ms = now_ms + replica.settings.fetch_timeout_ms
+        self.fetch_deadline_ms = now_ms + self._patience_ms
+
+    def not_fetched(self, replica: Replica, now_ms: int) -> None:
+        """The leader is not there, or leads no more. A voter gives it time; an observer, who
+        disturbs nobody by it, asks around at once."""
+        if not replica.is_voter:
+            self.fetch_deadline_ms = now_ms
 
     def drop_snapshot(self) -> None:
         if self.snapshot is not None:

@@ -142,7 +142,7 @@ def handle_begin_quorum_epoch(
         error = ErrorCode.INVALID_VOTER_KEY
     if error is NONE:
         endpoints = _endpoints(request.leader_endpoints)
-        replica.learn(data.leader_id, data.leader_epoch, endpoints, now_ms)
+        replica.learn(data.leader_id, data.leader_epoch, endpoints, now_ms, from_leader=True)
     answer = BeginQuorumEpochResponsePartitionData(
         partition_index=0,
         error_code=error,

@@ -153,6 +153,8 @@ def discover_leader(replica: Replica, now_ms: int) -> int:
     if not addresses:
         return NEVER_MS
     connections = replica.connections
+    if now_ms < replica.next_discovery_ms:
+        return replica.next_discovery_ms
     busy = [each for each in addresses if connections.is_under_way(each, now_ms)]
     if busy:
         return min(connections.ready_ms(each) for each in busy)
@@ -160,6 +162,7 @@ def discover_leader(replica: Replica, now_ms: int) -> int:
     if not ready:
         return min(connections.ready_ms(each) for each in addresses)
     address = ready[replica.randomness.randrange(len(ready))]
+    replica.next_discovery_ms = now_ms + replica.settings.retry_backoff_ms
     connections.send(-1, address, fetch_request(replica), now_ms)
     return connections.ready_ms(address)
 

@@ -353,6 +353,8 @@ class Raft:
                 self._reconfiguration.answered(send, response, now_ms)
             case UpdateRaftVoterResponse():
                 self._reconfiguration.answered(send, response, now_ms)
+            case None:
+                answers.take_nothing(replica, send, now_ms)
 
     # ---- what follows
 
@@ -383,6 +385,7 @@ class Raft:
             while True:
                 state = self._replica.state
                 self._commit(now_ms)
+                self._replica.tell()
                 leader = self._replica.leader
                 next_ms = NEVER_MS
                 if leader is not None:

@@ -75,6 +75,7 @@ class Replica:
         self.connections = Connections(settings)
         self.voter_history = VoterHistory(static_voters or VoterSet(()))
         self.is_shutting_down = False
+        self.next_discovery_ms = 0
         self.high_watermark = 0
         self.left_leading: Callable[[Leader], None] = lambda leader: None
         self._bootstrap_servers = tuple(bootstrap_servers)
@@ -118,15 +119,14 @@ class Replica:
 
     @property
     def bootstrap_addresses(self) -> list[Address]:
-        """Whom to ask for the leader: whoever is configured, else the voters; never oneself."""
+        """Whom to ask for the leader: whoever is configured, and the voters; never oneself."""
         listener = self.settings.listener_name
         found = list(self._bootstrap_servers)
-        if not found or self.is_voter:
-            found += [
-                address
-                for voter in self.voters.voters
-                if (address := voter.address(listener)) is not None
-            ]
+        found += [
+            address
+            for voter in self.voters.voters
+            if (address := voter.address(listener)) is not None
+        ]
         own = {(each.host, each.port) for each in self.own_endpoints}
         voter = self.voters.find(self.node_id)
         if voter is not None and self.is_voter:
@@ -307,9 +307,16 @@ class Replica:
         self.tell()
 
     def learn(
-        self, leader_id: int, epoch: int, endpoints: Sequence[VoterEndpoint], now_ms: int
+        self,
+        leader_id: int,
+        epoch: int,
+        endpoints: Sequence[VoterEndpoint],
+        now_ms: int,
+        *,
+        from_leader: bool = False,
     ) -> None:
-        """Another replica says who leads an epoch that is not before this one's."""
+        """Another replica, perhaps the leader itself, says who leads an epoch that is not before
+        this one's."""
         assert epoch >= self.epoch
         if leader_id == self.node_id:
             leader_id = NOBODY if epoch > self.epoch else self.leader_id
@@ -333,7 +340,9 @@ class Replica:
         if isinstance(self._state, Follower):
             if endpoints and tuple(endpoints) != self._state.endpoints:
                 self.become_follower(epoch, leader_id, endpoints, now_ms)
-        elif isinstance(self._state, Prospective) and self.leader_id == leader_id:
+        elif (
+            isinstance(self._state, Prospective) and self.leader_id == leader_id and not from_leader
+        ):
             # It has given this leader up; others who have not may still grant their vote.
             return
         elif known:
