@@ -99,9 +99,7 @@ def test_the_file_of_a_distribution() -> None:
     config = accepted(COMBINED)
     assert config.log_dirs == ("/var/lib/kraft-combined-logs",)
     assert config.listener_security_protocol_map["SASL_SSL"] == "SASL_SSL"
-    assert warnings(config) == [
-        "controller listener CONTROLLER://:9093 is not opened: a quorum of one node needs none"
-    ]
+    assert warnings(config) == []
 
 
 def test_a_file_with_much_that_is_not_there_yet() -> None:
@@ -140,23 +138,6 @@ def test_a_file_of_zookeepers_time() -> None:
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        (
-            {
-                "process.roles": "broker",
-                "controller.listener.names": "C",
-                "controller.quorum.voters": "9@h:1",
-            },
-            "process.roles",
-        ),
-        (
-            {
-                "process.roles": "controller",
-                "listeners": "C://:1",
-                "controller.listener.names": "C",
-            },
-            "process.roles",
-        ),
-        ({"controller.quorum.voters": "1@a:1,2@b:1"}, "controller.quorum.voters"),
         ({"listeners": "SSL://:9092"}, "listeners"),
         (
             {
@@ -173,7 +154,7 @@ def test_what_would_be_another_node_is_refused(given: dict[str, str], name: str)
     assert refused.value.name == name
 
 
-def test_a_secure_controller_listener_is_not_opened_and_so_not_refused() -> None:
+def test_a_secure_controller_listener_is_refused() -> None:
     config = BrokerConfig(
         {
             "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
@@ -181,14 +162,41 @@ def test_a_secure_controller_listener_is_not_opened_and_so_not_refused() -> None
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
         }
     )
-    check_supported(config)
-    assert "CONTROLLER" in warnings(config)[0]
+    with pytest.raises(ConfigError, match="CONTROLLER has the security protocol SSL"):
+        check_supported(config)
 
 
-def test_several_controllers_to_ask_are_told() -> None:
-    config = BrokerConfig({"controller.quorum.bootstrap.servers": "a:1,b:1"})
-    (said,) = warnings(config)
-    assert "names other nodes" in said
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"process.roles": "broker"}, "controller.quorum.bootstrap.servers"),
+        ({"controller.quorum.voters": "1@a:1,2@b:1"}, "controller.listener.names"),
+        (
+            {
+                "controller.quorum.voters": "2@a:1,3@b:1",
+                "controller.listener.names": "C",
+                "listeners": "PLAINTEXT://:1,C://:2",
+            },
+            "controller.quorum.voters",
+        ),
+    ],
+)
+def test_a_quorum_that_cannot_be_reached_is_refused(given: dict[str, str], name: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig(given)
+    assert refused.value.name == name
+
+
+def test_the_roles_of_a_cluster_are_accepted() -> None:
+    quorum = {"controller.quorum.voters": "1@a:1,2@b:1,3@c:1", "controller.listener.names": "C"}
+    for given in (
+        {"process.roles": "controller", "node.id": "2", "listeners": "C://:1"},
+        {"process.roles": "broker", "node.id": "9", "listeners": "PLAINTEXT://:1"},
+        {"node.id": "3", "listeners": "PLAINTEXT://:1,C://:2"},
+    ):
+        config = BrokerConfig({**quorum, **given})
+        check_supported(config)
+        assert warnings(config) == []
 
 
 def test_changes_at_run_time_that_do_nothing_are_told() -> None:

@@ -53,7 +53,7 @@ needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1"
 async def test_each_named_listener_advertises_itself(tmp_path: Path) -> None:
     advertised = "OUTSIDE://kafka.example.org:19092"
     async with running(tmp_path, **NAMED, advertised_listeners=advertised) as run:
-        inside, outside = run.node.network.listeners
+        inside, outside = run.node.broker_listeners
         assert (inside.name, outside.name) == ("INSIDE", "OUTSIDE")
         port = inside.bound.port
         assert await brokers(await run.connect()) == [(1, "127.0.0.1", port)]

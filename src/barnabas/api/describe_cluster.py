@@ -21,24 +21,27 @@ VERSIONS = (0, 2)
 
 BROKERS = 1
 CONTROLLERS = 2
+_NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(
     node: Node, context: Context, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    if request.endpoint_type not in (BROKERS, CONTROLLERS):
+    if request.endpoint_type not in _NAMES:
         return DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
-    if request.endpoint_type == CONTROLLERS:
+    if request.endpoint_type != node.endpoint_type:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
-            "endpoint of type CONTROLLER",
+            error_message=f"The request was sent to an endpoint of type "
+            f"{_NAMES[node.endpoint_type]}, but we wanted an endpoint of type "
+            f"{_NAMES[request.endpoint_type]}",
         )
     endpoints = node.metadata.endpoints(context, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(
+        endpoint_type=node.endpoint_type,
         cluster_id=node.cluster_id,
         controller_id=node.metadata.controller_id(),
         brokers=[

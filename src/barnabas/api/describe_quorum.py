@@ -24,7 +24,7 @@ _NODES_SINCE = 2
 async def handle(
     node: Node, context: Context, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    response = await node.controller.describe_quorum(request)
+    response = await node.describe_quorum(request)
     if context.api_version < _NODES_SINCE:
         response.nodes = []
         for topic in response.topics:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
     from barnabas.controller.face import Controller
+    from barnabas.controller.kraft.controller import KraftController
     from barnabas.coordinator.group.coordinator import GroupCoordinator
     from barnabas.log.manager import LogManager
     from barnabas.metadata.image import MetadataImage, PartitionRegistration
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from barnabas.seams import Address, Clock
     from barnabas.wire.api_keys import ApiKey
     from barnabas.wire.errors import ErrorCode
+    from barnabas.wire.message import Message
+    from barnabas.wire.messages.describe_quorum import (
+        DescribeQuorumRequest,
+        DescribeQuorumResponse,
+    )
 
 
 class Context(Protocol):
@@ -83,6 +89,7 @@ class Node(Protocol):
 
     node_id: int
     cluster_id: str
+    endpoint_type: int
     config: BrokerConfig
     static_config: BrokerConfig
     clock: Clock
@@ -107,3 +114,30 @@ class Node(Protocol):
     def auto_create_topics(self, names: list[str]) -> Awaitable[dict[str, ErrorCode]]: ...
 
     def create_offsets_topic(self) -> Awaitable[ErrorCode]: ...
+
+    def handle_quorum_request(self, key: ApiKey, context: Context, request: Message) -> object: ...
+
+    def describe_quorum(
+        self, request: DescribeQuorumRequest
+    ) -> Awaitable[DescribeQuorumResponse]: ...
+
+
+class QuorumNode(Protocol):
+    """What is asked of the quorum: a controller answers, a broker passes it on to the leader."""
+
+    def handle_quorum_request(self, key: ApiKey, context: Context, request: Message) -> object:
+        """A response, DEFERRED, or a coroutine."""
+
+
+class ControllerNode(QuorumNode, Protocol):
+    """The node behind a controller listener."""
+
+    @property
+    def controller(self) -> KraftController: ...
+
+    def forwarded(
+        self, key: int, version: int, client_id: str | None, context: Context, request: Message
+    ) -> Awaitable[Message]:
+        """Handle what a broker forwards as if it had come here; NOT_CONTROLLER is raised."""
+
+    def forwardable_versions(self, key: int) -> tuple[int, int] | None: ...

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from barnabas.cli.exits import FAILED, CommandError
 
@@ -22,9 +23,11 @@ Examples:
   barnabas up
   barnabas up --port 0 --data /tmp/kafka
   barnabas up --override num.partitions=3 --override log.retention.hours=1
+  barnabas up --nodes 3 --data /tmp/cluster
 
 \b
-When the broker accepts requests it prints one line with bootstrap=HOST:PORT.
+When the broker accepts requests it prints one line with bootstrap=HOST:PORT
+(of a cluster: bootstrap=HOST:PORT,HOST:PORT,...).
 Ctrl-C or SIGTERM stops it cleanly; the data stays.
 """
 
@@ -76,6 +79,13 @@ def log_level_option(default: str) -> Callable[[F], F]:
     help="Where the data is; made if it is not there.",
 )
 @click.option(
+    "--nodes",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="How many nodes; several form a cluster, on free ports unless --port is given.",
+)
+@click.option(
     "--override",
     "pairs",
     multiple=True,
@@ -90,14 +100,36 @@ def log_level_option(default: str) -> Callable[[F], F]:
     default="text",
     help="How to say where the broker is.",
 )
+@click.pass_context
 def up(
-    port: int, host: str, data: str, pairs: tuple[str, ...], log_level: str, format_name: str
+    context: click.Context,
+    port: int,
+    host: str,
+    data: str,
+    nodes: int,
+    pairs: tuple[str, ...],
+    log_level: str,
+    format_name: str,
 ) -> None:
-    """Start a broker on this machine. It needs no file and no setup."""
+    """Start a broker on this machine, or a cluster of them. It needs no file and no setup."""
     from barnabas.server.development import development_node
 
     overrides = overrides_of(pairs)
     data = os.path.abspath(data)
+    if nodes > 1:
+        from barnabas.cli.up_nodes import run_nodes
+
+        given = context.get_parameter_source("port") is not ParameterSource.DEFAULT
+        run_nodes(
+            nodes=nodes,
+            data=data,
+            host=host,
+            port=port if given else 0,
+            overrides=overrides,
+            log_level=log_level,
+            format_name=format_name,
+        )
+        return
 
     def make() -> Node:
         return development_node(data=data, port=port, host=host, overrides=overrides)

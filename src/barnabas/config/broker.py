@@ -159,9 +159,31 @@ class BrokerConfig(BrokerSettings):
         return tuple(listener for listener in self.listeners if listener.name not in names)
 
     @property
+    def controller_listeners(self) -> tuple[Endpoint, ...]:
+        """The listeners for other nodes that have to do with the quorum."""
+        names = self.controller_listener_names
+        return tuple(listener for listener in self.listeners if listener.name in names)
+
+    @property
+    def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
+        """What `advertised.listeners` says of them."""
+        advertised = self.values["advertised.listeners"]
+        if not advertised:
+            return ()
+        names = self.controller_listener_names
+        endpoints = parse_endpoints(
+            "advertised.listeners",
+            advertised,
+            self.listener_security_protocol_map,
+            distinct_ports=False,
+        )
+        return tuple(each for each in endpoints if each.name in names)
+
+    @property
     def inter_broker_listener(self) -> str:
         """The name of the listener by which brokers reach one another."""
-        return self.inter_broker_listener_name or self.security_inter_broker_protocol
+        named = self.inter_broker_listener_name
+        return named.upper() if named else self.security_inter_broker_protocol
 
     def unknown_settings(self) -> list[str]:
         """Given settings that no table knows; a server names them in a warning."""

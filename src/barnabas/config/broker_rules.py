@@ -123,6 +123,22 @@ def _check_quorum(config: BrokerConfig) -> None:
                 "Each entry should be in the form `{id}@{host}:{port}`.",
             )
         ids.add(int(match[1]))
+    if not config.is_controller:
+        _require(
+            bool(voters or config.controller_quorum_bootstrap_servers),
+            "controller.quorum.bootstrap.servers",
+            "",
+            "a node with just the broker role must be told where the controllers are, here or in "
+            "controller.quorum.voters",
+        )
+    elif len(voters) > 1:
+        _require(
+            bool(config.controller_listeners),
+            "controller.listener.names",
+            ",".join(config.controller_listener_names),
+            "must contain at least one value appearing in the 'listeners' configuration when "
+            "running the KRaft controller role with other voters",
+        )
     if voters and config.is_controller:
         _require(
             config.node_id in ids,

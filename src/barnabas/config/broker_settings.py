@@ -118,3 +118,22 @@ class BrokerSettings:
     min_incremental_fetch_session_eviction_ms: int
     unstable_api_versions_enable: bool
     offsets_topic_compression_codec: int
+    controller_quorum_auto_join_enable: bool
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    controller_quorum_fetch_max_bytes: int
+    controller_quorum_fetch_snapshot_max_bytes: int
+    unclean_leader_election_interval_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    num_replica_fetchers: int
+    replica_lag_time_max_ms: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_socket_timeout_ms: int

@@ -1,9 +1,9 @@
 """What a configuration asks for and this server cannot do.
 
 Two answers exist. What would make the node something else than what was asked for is refused: a
-plaintext port where TLS was wanted, a cluster of its own where a quorum of three was meant. All else
-is told in a warning, one sentence a setting, and the node starts: files written for Apache Kafka are
-accepted as they are. A setting that only repeats what holds anyway is passed over in silence.
+plaintext port where TLS was wanted. All else is told in a warning, one sentence a setting, and the
+node starts: files written for Apache Kafka are accepted as they are. A setting that only repeats
+what holds anyway is passed over in silence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from barnabas.config.definition import ConfigError, ConfigKey, Support
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
 
-_ROLES = frozenset(("broker", "controller"))
 _SERVED_PROTOCOL = "PLAINTEXT"
 FIXED_SO_FAR = frozenset(("listeners", "listener.security.protocol.map"))
 """What Kafka can change while it runs and this server cannot yet: refused, since it would be awaited."""
@@ -25,19 +24,7 @@ FIXED_SO_FAR = frozenset(("listeners", "listener.security.protocol.map"))
 
 def check_supported(config: BrokerConfig) -> None:
     """Raises a `ConfigError` where the node could only be something else than what was asked."""
-    if config.process_roles != _ROLES:
-        raise ConfigError.invalid(
-            "process.roles",
-            ",".join(config.values["process.roles"]),
-            "a node of one role is not supported yet; use broker,controller",
-        )
-    if len(config.controller_quorum_voters) > 1:
-        raise ConfigError.invalid(
-            "controller.quorum.voters",
-            ",".join(config.controller_quorum_voters),
-            "a quorum of several nodes is not supported yet; name this node alone, or none",
-        )
-    for listener in config.broker_listeners:
+    for listener in config.listeners:
         if listener.protocol != _SERVED_PROTOCOL:
             raise ConfigError.invalid(
                 "listeners",
@@ -52,16 +39,6 @@ def warnings(config: BrokerConfig) -> list[str]:
     said = [_unknown(name) for name in config.unknown_settings()]
     said += [_not_yet(name) for name in config.unsupported_settings()]
     said += [_no_effect(name) for name in config.settings_without_effect()]
-    if len(config.controller_quorum_bootstrap_servers) > 1:
-        said.append(
-            "setting controller.quorum.bootstrap.servers names other nodes; joining them is not "
-            "supported yet, this node stays alone in its quorum"
-        )
-    said += [
-        f"controller listener {listener} is not opened: a quorum of one node needs none"
-        for listener in config.listeners
-        if listener not in config.broker_listeners
-    ]
     return said
 
 

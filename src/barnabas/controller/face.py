@@ -1,8 +1,8 @@
 """What brokers may ask of the controller.
 
 Requests and answers are wire messages, so that it makes no difference whether the controller is in
-this process or behind a connection. An answer comes after the change is committed and after this
-node's publisher has been told of it: whoever asks for the result next sees it.
+this process or behind a connection. An answer comes after the change is committed; where the active
+controller is in this process, also after this node's publisher has been told of it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from barnabas.metadata.image import MetadataImage
     from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-    from barnabas.wire.messages.broker_heartbeat import (
-        BrokerHeartbeatRequest,
-        BrokerHeartbeatResponse,
-    )
-    from barnabas.wire.messages.broker_registration import (
-        BrokerRegistrationRequest,
-        BrokerRegistrationResponse,
+    from barnabas.wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
     )
     from barnabas.wire.messages.create_partitions import (
         CreatePartitionsRequest,
@@ -31,9 +27,14 @@ if TYPE_CHECKING:
         DescribeQuorumRequest,
         DescribeQuorumResponse,
     )
+    from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
     from barnabas.wire.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
+    )
+    from barnabas.wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
     )
     from barnabas.wire.messages.unregister_broker import (
         UnregisterBrokerRequest,
@@ -78,26 +79,16 @@ class Controller(Protocol):
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """A block of ids that no other broker ever gets: the first one and how many."""
 
-    async def register_broker(
-        self, request: BrokerRegistrationRequest
-    ) -> BrokerRegistrationResponse: ...
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse: ...
 
-    async def heartbeat_broker(
-        self, request: BrokerHeartbeatRequest
-    ) -> BrokerHeartbeatResponse: ...
+    async def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse: ...
+
+    async def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse: ...
 
     async def unregister_broker(
         self, request: UnregisterBrokerRequest
     ) -> UnregisterBrokerResponse: ...
-
-    async def unfence(self) -> None:
-        """This node's broker, which is registered, is ready: let it lead its partitions."""
-
-    async def controlled_shutdown(self) -> None:
-        """Take this node's broker out of service; its partitions go to others, or wait for it."""
-
-    def maintain(self, now_ms: int) -> None:
-        """Called now and then: write a snapshot if one is due, remove what is old."""
-
-    async def stop(self) -> None:
-        """Wait for what is under way, then close the metadata log."""

@@ -53,6 +53,11 @@ class Maintenance:
             config.producer_id_expiration_check_interval_ms,
             lambda: logs.expire_producers(clock.now_ms()),
         )
+        self._every(
+            "in-sync replicas",
+            max(1, config.replica_lag_time_max_ms // 2),
+            lambda: self._node.replicas.tick(logs.now_ms()),
+        )
         if config.log_cleaner_enable:
             self._every(
                 "compaction",

@@ -1,11 +1,12 @@
 """A node: everything put together, started in order and stopped in the reverse order.
 
-Start: raise the limit on open files, load the logs (recovering those that were not closed in order),
-replay the metadata log and become its leader, register the broker, adopt or set aside what the metadata
-does not know, take leadership of partitions, load the coordinators, open the listeners, unfence.
+Start: bind the listeners, load the logs (recovering those that were not closed in order), replay the
+metadata log and join its quorum; a node with the controller role answers its peers from then on. A node
+with the broker role registers, catches up with the metadata (which tells it what to lead and to follow),
+settles what the metadata does not know, asks to be unfenced and opens its listeners.
 
-Stop: announce the shutdown, stop accepting, let requests in flight finish, answer those that wait,
-close the coordinators, flush and close the logs, write the clean-shutdown marks.
+Stop: move leaderships to other brokers, stop accepting, let requests in flight finish, answer those that
+wait, close the coordinators, leave the quorum, flush and close the logs, write the clean-shutdown marks.
 
 A node takes everything from the world through what is handed to it (`World`), so that the same node can
 run on a simulated one.
@@ -15,25 +16,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from barnabas.api.describe_cluster import BROKERS
 from barnabas.api.registry import advertised_versions, load_handlers
+from barnabas.config.listeners import SECURITY_PROTOCOLS
 from barnabas.config.support import check_supported
 from barnabas.config.topic import LogConfig
 from barnabas.coordinator.group.config import GroupCoordinatorConfig
 from barnabas.coordinator.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from barnabas.log.disk import RealDisk, ThreadBackground, open_segments_limit
 from barnabas.log.manager import LogManager
-from barnabas.metadata.image import ResourceType
+from barnabas.metadata.image import Listener, ResourceType
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
+from barnabas.server.auto_create import TopicCreation
+from barnabas.server.broker_lifecycle import BrokerLifecycle
 from barnabas.server.broker_state import BrokerState, Lifecycle
 from barnabas.server.connection import ConnectionSettings
 from barnabas.server.connection_limits import ConnectionLimits
+from barnabas.server.controller_channel import ControllerChannel
+from barnabas.server.controller_server import ControllerServer
 from barnabas.server.coordinator_log import ReplicaPartitionLog
 from barnabas.server.endpoint import Advertised, Endpoint
 from barnabas.server.live_config import (
@@ -49,26 +56,32 @@ from barnabas.server.node_metrics import serve_metrics
 from barnabas.server.pipeline import Pipeline
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.real import SYSTEM_RANDOMNESS, SocketTransport, SystemClock
+from barnabas.server.replication import Replication, replica_settings
+from barnabas.server.strays import settle_strays
+from barnabas.wire import uuids
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 
 if TYPE_CHECKING:
+    from barnabas.api.types import Context
     from barnabas.config.broker import BrokerConfig
-    from barnabas.controller.face import Controller
     from barnabas.metadata.delta import MetadataDelta
     from barnabas.metadata.image import MetadataImage, TopicImage
-    from barnabas.seams import Background, Clock, Disk, Randomness, Transport
+    from barnabas.seams import Address, Background, Clock, Disk, Randomness, Transport
     from barnabas.server.http import HttpServer
+    from barnabas.server.listener import Listener as OpenListener
+    from barnabas.server.node_quorum import NodeQuorum
+    from barnabas.wire.message import Message
+    from barnabas.wire.messages.describe_quorum import (
+        DescribeQuorumRequest,
+        DescribeQuorumResponse,
+    )
 
 logger = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S = 5.0
 BACKGROUND_THREADS = 4
+FALLBACK_HOST = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +116,8 @@ def real_world() -> World:
 
 
 class Node:
+    endpoint_type = BROKERS
+
     def __init__(self, config: BrokerConfig, world: World) -> None:
         check_supported(config)
         self.static_config = config
@@ -112,6 +127,7 @@ class Node:
         self.lifecycle = Lifecycle()
         self.node_id = config.node_id
         self.cluster_id = ""
+        self.incarnation_id = uuids.random_uuid(world.randomness.randbytes)
         self.failure: str | None = None
         self.network = Network(
             loop=world.loop,
@@ -136,9 +152,11 @@ class Node:
             defer=self._defer,
             background=world.background,
             flush_before_ack=config.barnabas_flush_before_ack,
+            settings=replica_settings(config),
         )
         self.logs.failed = self.replicas.directory_failed
         self.replicas.all_directories_failed = self._all_directories_failed
+        self.replicas.log_directory_failed = self._directory_failed
         self.advertised = Advertised(
             [
                 Endpoint(each.name, each.host, each.port)
@@ -164,10 +182,34 @@ class Node:
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.handlers: dict[ApiKey, ModuleType] = {}
         self.maintenance = Maintenance(self)
-        self._controller: Controller | None = None
+        self.broker_listeners: list[OpenListener] = []
+        self.controller_server = ControllerServer(self) if config.is_controller else None
+        self.controller_channel = ControllerChannel(
+            node_id=config.node_id,
+            environment=self.network.environment,
+            clock=world.clock,
+            transport=world.transport,
+            randomness=world.randomness,
+            local=lambda: self.quorum.active_controller,
+            leader=self._leader_address,
+            quorum=self._ask_quorum,
+            image=lambda: self.metadata.image,
+            request_timeout_ms=config.request_timeout_ms,
+        )
+        self.broker_lifecycle = BrokerLifecycle(
+            config=config,
+            clock=world.clock,
+            controller=self.controller_channel,
+            incarnation_id=self.incarnation_id,
+            offset=lambda: self.metadata.image.offset,
+            offline_dirs=self._offline_dirs,
+        )
+        self.replication = Replication(self)
+        self._quorum: NodeQuorum | None = None
+        self._waiting_for_image: list[tuple[Callable[[MetadataImage], bool], Any]] = []
         self._advertised_versions: dict[ApiKey, tuple[int, int]] = {}
         self._log_configs: dict[str, LogConfig] = {}
-        self._creating: dict[str, asyncio.Future[ErrorCode]] = {}
+        self._creation = TopicCreation(self)
         self._stopped = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
         self.pipeline: Pipeline | None = None
@@ -176,12 +218,30 @@ class Node:
     # ---- what handlers ask
 
     @property
-    def controller(self) -> Controller:
-        assert self._controller is not None, "the node has not started"
-        return self._controller
+    def controller(self) -> ControllerChannel:
+        return self.controller_channel
+
+    @property
+    def quorum(self) -> NodeQuorum:
+        assert self._quorum is not None, "the node has not started"
+        return self._quorum
+
+    def _leader_address(self) -> Address | None:
+        return self.quorum.leader_address()
+
+    async def _ask_quorum(self, request: Message) -> Any:
+        return await self.quorum.ask(request)
+
+    def handle_quorum_request(self, key: ApiKey, context: Context, request: Message) -> object:
+        """A broker passes on to the quorum's leader what is asked of the quorum."""
+        return self.controller_channel.ask_quorum(request)
 
     def advertised_versions(self) -> dict[ApiKey, tuple[int, int]]:
         return self._advertised_versions
+
+    async def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        response: DescribeQuorumResponse = await self.controller.describe_quorum(request)
+        return response
 
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
         return self.controller.supported_features()
@@ -214,56 +274,57 @@ class Node:
 
     async def auto_create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
         """Create what is missing with the broker's defaults; gives the failures."""
-        waits = {name: self._creation(name) for name in names}
+        waits = {name: self._creation.create(name) for name in names}
         results = {name: await wait for name, wait in waits.items()}
         return {name: code for name, code in results.items() if code != ErrorCode.NONE}
 
     async def create_offsets_topic(self) -> ErrorCode:
-        return await self._creation(OFFSETS_TOPIC)
-
-    def _creation(self, name: str) -> asyncio.Future[ErrorCode]:
-        """One creation a name, however many requests ask for it at once."""
-        future = self._creating.get(name)
-        if future is None:
-            future = self.world.loop.create_task(self._create(name))
-            self._creating[name] = future
-            future.add_done_callback(lambda _: self._creating.pop(name, None))
-        return future
-
-    async def _create(self, name: str) -> ErrorCode:
-        topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-        if name == OFFSETS_TOPIC:
-            topic.num_partitions = self.config.offsets_topic_num_partitions
-            topic.replication_factor = min(
-                self.config.offsets_topic_replication_factor,
-                max(1, len(self.metadata.alive_brokers())),
-            )
-            topic.configs = [
-                CreatableTopicConfig(name="cleanup.policy", value="compact"),
-                CreatableTopicConfig(name="compression.type", value="producer"),
-                CreatableTopicConfig(
-                    name="segment.bytes", value=str(self.config.offsets_topic_segment_bytes)
-                ),
-            ]
-        response = await self.controller.create_topics(CreateTopicsRequest(topics=[topic]))
-        code = ErrorCode.of(response.topics[0].error_code)
-        if code == ErrorCode.TOPIC_ALREADY_EXISTS:
-            return ErrorCode.NONE
-        if code != ErrorCode.NONE:
-            logger.info(
-                "topic %s was not created on demand: %s", name, response.topics[0].error_message
-            )
-        return code
+        return await self._creation.create(OFFSETS_TOPIC)
 
     async def _allocate_producer_ids(self) -> tuple[int, int]:
         return await self.controller.allocate_producer_ids()
 
-    def attach_controller(self, controller: Controller) -> None:
-        self._controller = controller
+    async def until_known(
+        self, condition: Callable[[MetadataImage], bool], timeout_ms: int | None = None
+    ) -> bool:
+        """Wait until this node's image is so; False if that takes longer than `timeout_ms`."""
+        if condition(self.metadata.image):
+            return True
+        known = self.world.loop.create_future()
+        self._waiting_for_image.append((condition, known))
+        timer = None
+        if timeout_ms is not None:
+
+            def give_up() -> None:
+                if not known.done():
+                    known.set_result(False)
+
+            timer = self.network.wheel.add(timeout_ms, give_up)
+        try:
+            found: bool = await known
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return found
+
+    def _tell_waiting(self, image: MetadataImage) -> None:
+        still = []
+        for condition, known in self._waiting_for_image:
+            if known.done():
+                continue
+            if condition(image):
+                known.set_result(True)
+            else:
+                still.append((condition, known))
+        self._waiting_for_image = still
 
     def metadata_failed(self, error: OSError) -> None:
         """Without its metadata log a node can decide nothing: it stops, so that it is noticed."""
         self._give_up(f"the metadata log cannot be written ({error})")
+
+    def _directory_failed(self, path: str) -> None:
+        """The controller gives the leaderships of what was there to others."""
+        self.broker_lifecycle.beat_soon()
 
     def _all_directories_failed(self) -> None:
         if self.lifecycle.state is BrokerState.RUNNING:
@@ -280,9 +341,17 @@ class Node:
         """The committed metadata moved on: do what it says. Never fails half way for one topic."""
         before = self.metadata.image
         self.metadata.publish(image)
+        if not self.config.is_broker:
+            if self._waiting_for_image:
+                self._tell_waiting(image)
+            return
         if self.lifecycle.state is BrokerState.RECOVERY:
             self._keep_replaced_directories(image)
-        for resource_type, name in delta.changed_configs:
+        if image.brokers is not before.brokers:
+            self.replicas.apply_brokers(image.brokers)
+        is_anew = delta.image is not before  # a snapshot replaced what was known
+        changed_configs = {*before.configs, *image.configs} if is_anew else delta.changed_configs
+        for resource_type, name in changed_configs:
             tell_ignored(resource_type, name, before, image)
             if resource_type == ResourceType.TOPIC:
                 self._log_configs.pop(name, None)
@@ -291,6 +360,12 @@ class Node:
                 apply_dynamic_config(self)
         running = self.lifecycle.state is BrokerState.RUNNING
         deleted = list(delta.deleted_topics.values())
+        if is_anew:
+            deleted = [
+                topic
+                for topic_id, topic in before.topics_by_id.items()
+                if topic_id not in image.topics_by_id
+            ]
         for topic in deleted:
             self.replicas.remove_topic(topic)
             self._log_configs.pop(topic.name, None)
@@ -303,6 +378,8 @@ class Node:
                 self._lead_groups(topic)
         if deleted:
             self.groups.topics_deleted([(topic.name, topic.topic_id) for topic in deleted])
+        if self._waiting_for_image:
+            self._tell_waiting(image)
 
     def _keep_replaced_directories(self, image: MetadataImage) -> None:
         """A directory somebody put in a topic's place names another topic: it is the topic's now."""
@@ -325,29 +402,80 @@ class Node:
     # ---- lifecycle
 
     async def start(self) -> None:
-        from barnabas.server.quorum import format_if_empty, start_controller
+        from barnabas.server.node_quorum import NodeQuorum, format_if_empty
 
         self.lifecycle.become(BrokerState.STARTING)
-        self.handlers = load_handlers()
-        self._advertised_versions = advertised_versions(
-            self.handlers, unstable=self.config.values["unstable.api.versions.enable"]
-        )
+        if self.config.is_broker:
+            self.handlers = load_handlers()
+            self._advertised_versions = advertised_versions(
+                self.handlers, unstable=self.config.values["unstable.api.versions.enable"]
+            )
         try:
             self.lifecycle.become(BrokerState.RECOVERY)
-            self._listen()
+            if self.config.is_broker:
+                self._listen()
+            if self.controller_server is not None:
+                self.controller_server.listen()
             self.metrics_server = serve_metrics(self)
             if self.config.barnabas_format_if_empty:
                 format_if_empty(self)
-            self.logs.load()
-            await start_controller(self)
+            if self.config.is_broker:
+                self.logs.load()
+            endpoints = self.controller_server.endpoints() if self.controller_server else []
+            self._quorum = NodeQuorum(self, endpoints)
+            self.cluster_id = self.quorum.cluster_id
+            self.quorum.start()
+            if self.controller_server is not None:
+                self.controller_server.resume()
+                await self.controller_server.start()
+            if self.config.is_broker:
+                await self._join()
             self.maintenance.start()
         except BaseException:
             await self._tear_down(clean=False)
             raise
-        self.groups.start()
+        if self.config.is_broker:
+            self.groups.start()
         self.lifecycle.become(BrokerState.RUNNING)
-        for listener in self.network.listeners:
+        for listener in self.broker_listeners:
             listener.resume()
+
+    async def _join(self) -> None:
+        """Become a broker of the cluster: registered, caught up, unfenced."""
+        lifecycle = self.broker_lifecycle
+        found = [self.quorum.directories.get(name) for name in self.config.log_dirs]
+        epoch = await lifecycle.register(
+            self.cluster_id,
+            self._registered_listeners(),
+            [each.directory_id for each in found if each and each.directory_id],
+            self.logs.previous_broker_epoch(),
+        )
+        lifecycle.start_heartbeats()
+        self.replication.start()
+        await self.until_known(lambda image: image.offset >= epoch)
+        await settle_strays(self)
+        await lifecycle.unfence()
+
+    def _registered_listeners(self) -> list[Listener]:
+        protocols = self.config.listener_security_protocol_map
+        told = []
+        for listener in self.broker_listeners:
+            endpoint = self.advertised.to_cluster(listener.bound, FALLBACK_HOST)
+            protocol = SECURITY_PROTOCOLS[protocols.get(listener.name, "PLAINTEXT")]
+            told.append(Listener(listener.name, endpoint.host, endpoint.port, protocol))
+        return told
+
+    def _offline_dirs(self) -> list[bytes]:
+        """The ids of log directories that failed while the broker ran."""
+        live = {each.path for each in self.logs.live_directories()}
+        directories = self.quorum.directories
+        return [
+            meta.directory_id
+            for name in self.config.log_dirs
+            if name not in live
+            and (meta := directories.get(name)) is not None
+            and meta.directory_id is not None
+        ]
 
     def _listen(self) -> None:
         """Bind first: a port that is taken is found before anything is written, and a port that
@@ -367,7 +495,7 @@ class Node:
             max_requests_in_flight=self.config.queued_max_requests,
             max_idle_ms=self.config.connections_max_idle_ms,
         )
-        listeners = self.network.listen(
+        self.broker_listeners = self.network.listen(
             endpoints,
             self.pipeline,
             settings,
@@ -375,18 +503,30 @@ class Node:
             send_buffer_bytes=self.config.socket_send_buffer_bytes,
             receive_buffer_bytes=self.config.socket_receive_buffer_bytes,
         )
-        for listener in listeners:
+        for listener in self.broker_listeners:
             listener.pause()
 
-    async def stop(self) -> None:
+    async def stop(self, *, controlled: bool = True) -> None:
+        """`controlled`: other brokers take over first what this one leads."""
         if self._stopping is None:
-            self._stopping = self.world.loop.create_task(self._stop())
+            self._stopping = self.world.loop.create_task(self._stop(controlled))
         await asyncio.shield(self._stopping)
 
-    async def _stop(self) -> None:
+    async def _stop(self, controlled: bool) -> None:
         if self.lifecycle.state is BrokerState.RUNNING:
             self.lifecycle.become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+            if controlled and self._has_others:
+                # Leaderships move away while this broker still serves them and its followers.
+                await self._controlled_shutdown()
         await self._tear_down(clean=True)
+
+    @property
+    def _has_others(self) -> bool:
+        return len(self.metadata.image.brokers) > 1 or not self.config.is_controller
+
+    async def _controlled_shutdown(self) -> None:
+        if self.config.is_broker and self.config.controlled_shutdown_enable:
+            await self.broker_lifecycle.shut_down()
 
     async def _tear_down(self, *, clean: bool) -> None:
         self.lifecycle.become(BrokerState.SHUTTING_DOWN)
@@ -399,16 +539,47 @@ class Node:
         await self.network.drain(DRAIN_TIMEOUT_S)
         for purgatory in (replicas.produce_purgatory, replicas.delete_records_purgatory):
             purgatory.force_complete_all()
-        broker_epoch = -1
-        if self._controller is not None:
-            broker_epoch = self._controller.broker_epoch
-            if clean and self.config.controlled_shutdown_enable:
-                await self._controller.controlled_shutdown()
-            await self._controller.stop()
+        if clean and self._quorum is not None and not self._has_others:
+            await self._controlled_shutdown()
+        self.replication.close()
+        await self.broker_lifecycle.stop()
+        if self.controller_server is not None:
+            await self.controller_server.stop()
+        if self._quorum is not None:
+            await self._quorum.stop(clean=clean)
+        self.controller_channel.close()
         if self.metrics_server is not None:
             self.metrics_server.close()
         self.network.close()
-        self.logs.close(clean=clean, broker_epoch=broker_epoch)
+        self.logs.close(clean=clean, broker_epoch=self.broker_lifecycle.broker_epoch)
+        self.lifecycle.become(BrokerState.NOT_RUNNING)
+        self._stopped.set()
+
+    async def kill(self) -> None:
+        """End as if the process had died: nobody is told, nothing more is written."""
+        if self._stopping is not None:
+            await self.stop()
+            return
+        self._stopping = self.world.loop.create_task(self._die())
+        await asyncio.shield(self._stopping)
+
+    async def _die(self) -> None:
+        self.lifecycle.become(BrokerState.SHUTTING_DOWN)
+        self.maintenance.stop()
+        self.replication.close()
+        self.network.close()
+        self.controller_channel.close()
+        if self._quorum is not None:
+            self._quorum.kill()
+        await self.broker_lifecycle.stop()
+        if self.controller_server is not None:
+            await self.controller_server.stop()
+        self.groups.stop()
+        for pipeline in self.network.pipelines:
+            await pipeline.drain(0)
+        if self.metrics_server is not None:
+            self.metrics_server.close()
+        self.logs.close(clean=False)
         self.lifecycle.become(BrokerState.NOT_RUNNING)
         self._stopped.set()
 

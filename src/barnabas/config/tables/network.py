@@ -47,7 +47,6 @@ KEYS = (
         STRING,
         None,
         MEDIUM,
-        support=NOT_YET,
         doc="The listener by which brokers talk to one another.",
     ),
     key(

@@ -97,7 +97,6 @@ KEYS = (
         INT,
         30_000,
         HIGH,
-        support=NOT_YET,
         doc="How long a request to another node may take before it counts as failed.",
     ),
     key("delete.topic.enable", BOOLEAN, True, HIGH, doc="Whether topics may be deleted."),
@@ -128,7 +127,6 @@ KEYS = (
         INT,
         2000,
         MEDIUM,
-        support=NOT_YET,
         doc="The time between two heartbeats of a broker to the controller.",
     ),
     key(
@@ -136,7 +134,6 @@ KEYS = (
         INT,
         9000,
         MEDIUM,
-        support=NOT_YET,
         doc="A broker whose heartbeats stay away for this long is fenced.",
     ),
     key(
@@ -144,7 +141,6 @@ KEYS = (
         INT,
         60_000,
         MEDIUM,
-        support=NOT_YET,
         doc="How long a starting broker tries to register with the controller before it gives up.",
     ),
     key(

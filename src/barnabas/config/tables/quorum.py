@@ -35,7 +35,6 @@ KEYS = (
         BOOLEAN,
         False,
         LOW,
-        support=NOT_YET,
         doc="Whether a controller adds itself to the voters.",
     ),
     key(
@@ -44,7 +43,6 @@ KEYS = (
         1000,
         HIGH,
         at_least(0),
-        support=NOT_YET,
         doc="How long a candidate waits for votes before it starts again.",
     ),
     key(
@@ -53,7 +51,6 @@ KEYS = (
         1000,
         HIGH,
         at_least(0),
-        support=NOT_YET,
         doc="The longest wait before another election.",
     ),
     key(
@@ -62,7 +59,6 @@ KEYS = (
         2000,
         HIGH,
         at_least(0),
-        support=NOT_YET,
         doc="How long a follower waits for the leader before it stands for election.",
     ),
     key(
@@ -71,7 +67,6 @@ KEYS = (
         2000,
         MEDIUM,
         at_least(0),
-        support=NOT_YET,
         doc="How long a request within the quorum may take.",
     ),
     key(
@@ -80,7 +75,6 @@ KEYS = (
         20,
         LOW,
         at_least(0),
-        support=NOT_YET,
         doc="How long to wait before a request within the quorum is tried again.",
     ),
     key(
@@ -98,7 +92,6 @@ KEYS = (
         1_048_576,
         LOW,
         at_least(1),
-        support=NOT_YET,
         doc="The most bytes of the metadata log in one fetch.",
     ),
     key(
@@ -107,7 +100,6 @@ KEYS = (
         1_048_576,
         LOW,
         at_least(1),
-        support=NOT_YET,
         doc="The most bytes of a snapshot in one fetch.",
     ),
     key(
@@ -194,7 +186,6 @@ KEYS = (
         500,
         LOW,
         at_least(0),
-        support=NOT_YET,
         doc="How often an idle controller writes a no-op record; 0 switches it off.",
     ),
     key(

@@ -28,7 +28,6 @@ KEYS = (
         False,
         HIGH,
         dynamic=CLUSTER_WIDE,
-        support=NOT_YET,
         doc="Whether a replica that is not in sync may lead when no other is left; records may "
         "be lost.",
     ),
@@ -38,7 +37,6 @@ KEYS = (
         300_000,
         MEDIUM,
         at_least(1),
-        support=NOT_YET,
         internal=True,
         doc="How often partitions without a leader are looked at for an unclean election.",
     ),
@@ -47,7 +45,6 @@ KEYS = (
         BOOLEAN,
         True,
         HIGH,
-        support=NOT_YET,
         doc="Whether leadership is moved back to preferred replicas in the background.",
     ),
     key(
@@ -56,7 +53,6 @@ KEYS = (
         300,
         HIGH,
         at_least(1),
-        support=NOT_YET,
         doc="How often the balance of leaders is checked.",
     ),
     key(
@@ -66,7 +62,6 @@ KEYS = (
         HIGH,
         at_least(1),
         dynamic=CLUSTER_WIDE,
-        support=NOT_YET,
         doc="Fetchers for each broker that replicas are fetched from.",
     ),
     key(
@@ -82,7 +77,6 @@ KEYS = (
         LONG,
         30_000,
         HIGH,
-        support=NOT_YET,
         doc="A follower that has not caught up for this long leaves the in-sync set.",
     ),
     key(
@@ -91,7 +85,6 @@ KEYS = (
         1000,
         MEDIUM,
         at_least(0),
-        support=NOT_YET,
         doc="How long a replica fetcher waits after an error.",
     ),
     key(
@@ -100,7 +93,6 @@ KEYS = (
         1_048_576,
         MEDIUM,
         at_least(0),
-        support=NOT_YET,
         doc="The bytes a follower tries to fetch of one partition.",
     ),
     key(
@@ -108,7 +100,6 @@ KEYS = (
         INT,
         1,
         HIGH,
-        support=NOT_YET,
         doc="The least bytes a follower's fetch should return.",
     ),
     key(
@@ -117,7 +108,6 @@ KEYS = (
         10_485_760,
         MEDIUM,
         at_least(0),
-        support=NOT_YET,
         doc="The bytes a follower tries to fetch in one response.",
     ),
     key(
@@ -125,7 +115,6 @@ KEYS = (
         INT,
         500,
         HIGH,
-        support=NOT_YET,
         doc="The longest wait of a follower's fetch.",
     ),
     key(
@@ -133,7 +122,6 @@ KEYS = (
         INT,
         30_000,
         HIGH,
-        support=NOT_YET,
         doc="The socket timeout of a follower's fetch.",
     ),
     key(
