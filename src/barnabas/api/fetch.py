@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 KEY = ApiKey.FETCH
 VERSIONS = (4, 18)
 
+_RACK_SINCE = 11
 _CURRENT_LEADER_SINCE = 12
 _ENDPOINTS_SINCE = 16
 _LEADER_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -41,22 +42,33 @@ def handle(node: Node, context: Context, request: FetchRequest) -> Answer:
         )
     except ApiError as error:
         return FetchResponse(error_code=error.code)
-    replica_id = max(request.replica_id, request.replica_state.replica_id)
-    if replica_id >= 0:
-        return _answer(node, context, session, incremental, _not_a_replica(targets))
+    max_bytes = node.config.fetch_max_bytes
 
     def done(results: Results) -> None:
         context.respond(_answer(node, context, session, incremental, results))
 
-    max_bytes = node.config.fetch_max_bytes
-    results = replicas.fetch(
-        targets,
-        max_wait_ms=request.max_wait_ms,
-        min_bytes=request.min_bytes,
-        max_bytes=request.max_bytes if request.max_bytes < max_bytes else max_bytes,
-        isolation_level=request.isolation_level,
-        done=done,
-    )
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
+    if replica_id >= 0:
+        results = replicas.follower_fetch(
+            targets,
+            replica_id=replica_id,
+            replica_epoch=request.replica_state.replica_epoch,
+            now_ms=node.clock.now_ms(),
+            max_wait_ms=request.max_wait_ms,
+            min_bytes=request.min_bytes,
+            max_bytes=request.max_bytes,
+            done=done,
+        )
+    else:
+        results = replicas.fetch(
+            targets,
+            max_wait_ms=request.max_wait_ms,
+            min_bytes=request.min_bytes,
+            max_bytes=request.max_bytes if request.max_bytes < max_bytes else max_bytes,
+            isolation_level=request.isolation_level,
+            client_rack=request.rack_id if context.api_version >= _RACK_SINCE else None,
+            done=done,
+        )
     if results is None:
         return DEFERRED
     return _answer(node, context, session, incremental, results)
@@ -104,22 +116,6 @@ def _for_session(session: FetchSession, incremental: bool, results: Results) -> 
     if incremental and len(session.targets) > 1:
         session.rotate(served)
     return told
-
-
-def _not_a_replica(targets: list[FetchTarget]) -> Results:
-    """A peer that calls itself a follower of partitions it is not assigned to."""
-    return [
-        (
-            target,
-            PartitionData(
-                partition_index=target.index,
-                error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                high_watermark=-1,
-                records=b"",
-            ),
-        )
-        for target in targets
-    ]
 
 
 def _add_endpoint(

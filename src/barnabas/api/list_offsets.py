@@ -39,6 +39,7 @@ _FIRST_VERSION_OF = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _LEADER_EPOCH_SINCE = 4
+_OFFSET_NOT_AVAILABLE_SINCE = 5
 _CONSUMER = -1
 _READ_COMMITTED = 1
 
@@ -92,6 +93,10 @@ def _find(
         bound = log.last_stable_offset
     else:
         bound = log.high_watermark
+    # A new leader that knows less to be committed than the one before may have shown.
+    lagging = request.replica_id == _CONSUMER and bound < partition.leader_epoch_start_offset
+    if timestamp == LATEST and lagging:
+        raise _not_yet(context)
     if timestamp == LATEST:
         answer.offset = bound
         answer.leader_epoch = partition.leader_epoch
@@ -111,7 +116,17 @@ def _find(
         answer.timestamp = found.timestamp_ms
         answer.offset = found.offset
         answer.leader_epoch = found.leader_epoch
+    elif found is not None and lagging:
+        raise _not_yet(context)
     return answer
+
+
+def _not_yet(context: Context) -> ApiError:
+    return ApiError(
+        ErrorCode.OFFSET_NOT_AVAILABLE
+        if context.api_version >= _OFFSET_NOT_AVAILABLE_SINCE
+        else ErrorCode.LEADER_NOT_AVAILABLE
+    )
 
 
 def _refused(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -175,11 +175,8 @@ def _refused(
         error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         and context.api_version >= FIRST_VERSION_WITH_CURRENT_LEADER
     ):
-        partition = node.replicas.find(topic, index)
-        if partition is not None:
-            response.current_leader = LeaderIdAndEpoch(
-                leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
-            )
+        leader_id, leader_epoch = node.replicas.leader_of(topic, index)
+        response.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return response
 
 

@@ -299,9 +299,13 @@ class Log:
         )
 
     def append_as_follower(
-        self, records: memoryview | bytes | bytearray, now_ms: int = 0
+        self,
+        records: memoryview | bytes | bytearray,
+        now_ms: int = 0,
+        leader_epoch: int | None = None,
     ) -> AppendInfo | None:
-        """Append what the leader sent, offsets and epochs as they are; None if it was nothing."""
+        """Append what the leader sent, offsets and epochs as they are; None if it was nothing.
+        A leader has nothing of an epoch after its own, `leader_epoch`."""
         validated = validate_replicated(records)
         headers = validated.headers
         if not headers:
@@ -311,6 +315,11 @@ class Log:
             if header.base_offset < expected:
                 raise UnexpectedOffset(
                     f"{self.name} ends at {expected}, but was sent offset {header.base_offset}"
+                )
+            if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
+                raise UnexpectedOffset(
+                    f"{self.name} was sent a batch of epoch {header.partition_leader_epoch} by the "
+                    f"leader of epoch {leader_epoch}"
                 )
             expected = header.next_offset
         change = self._prepare_producers(validated, False, False)
@@ -738,6 +747,8 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Remove everything from `offset` on, durably; False if there was nothing."""
         if offset >= self.log_end_offset:
+            # One that led and wrote nothing has an epoch at its end that nobody else knows.
+            self.epochs.truncate_from_end(self.log_end_offset)
             return False
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset)

@@ -235,6 +235,9 @@ class LogManager:
 
     # -- finding, making, removing
 
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
     def live_directories(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.is_online]
 

@@ -33,8 +33,7 @@ class Awaited:
         elif not partition.is_leader:
             self.code, self.settled = ErrorCode.NOT_LEADER_OR_FOLLOWER, True
         elif log.high_watermark >= self.required_offset:
-            minimum = min(log.config.min_insync_replicas, len(partition.replicas))
-            enough = len(partition.isr) >= minimum
+            enough = len(partition.maximal_isr) >= partition.min_insync_replicas
             self.code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             self.settled = True
         return self.settled

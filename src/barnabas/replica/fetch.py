@@ -16,6 +16,7 @@ from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
 
 if TYPE_CHECKING:
+    from barnabas.log.log import Log
     from barnabas.replica.fetch_session import FetchTarget
     from barnabas.replica.manager import ReplicaManager
     from barnabas.replica.partition import Partition
@@ -30,6 +31,7 @@ class Fetch(DelayedOperation):
     __slots__ = (
         "_done",
         "_seen",
+        "client_rack",
         "max_bytes",
         "min_bytes",
         "read_committed",
@@ -46,6 +48,7 @@ class Fetch(DelayedOperation):
         min_bytes: int,
         max_bytes: int,
         isolation_level: int,
+        client_rack: str | None,
         done: Callable[[Results], None],
     ) -> None:
         super().__init__(max_wait_ms)
@@ -54,6 +57,8 @@ class Fetch(DelayedOperation):
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
         self.read_committed = isolation_level == READ_COMMITTED
+        # None: a client too old to be sent to a follower, or to be answered by one.
+        self.client_rack = client_rack
         self._done = done
         self._seen: list[list[int]] = []
 
@@ -66,7 +71,11 @@ class Fetch(DelayedOperation):
         read_one = self.read_one
         for target in self.targets:
             data = read_one(target, left, total == 0)
-            if data.error_code or data.diverging_epoch.epoch >= 0:
+            if (
+                data.error_code
+                or data.diverging_epoch.epoch >= 0
+                or data.preferred_read_replica >= 0
+            ):
                 urgent = True
             size = len(data.records)
             total += size
@@ -77,18 +86,22 @@ class Fetch(DelayedOperation):
     def read_one(self, target: FetchTarget, left: int, at_least_one: bool) -> PartitionData:
         try:
             partition = self.replicas.partition_of(target.topic, target.topic_id, target.index)
-            log = partition.leader_log(target.leader_epoch)
+            if self.client_rack is None:
+                log = partition.leader_log(target.leader_epoch)
+            else:
+                log = partition.replica_log(target.leader_epoch)
+                if self.client_rack and self.replicas.rack_aware:
+                    nearest = self.replicas.nearest(partition, self.client_rack, target)
+                    if nearest is not None:
+                        data = _nothing(target, log)
+                        data.preferred_read_replica = nearest
+                        return data
             if target.last_fetched_epoch >= 0:
                 diverging = _divergence(partition, target)
                 if diverging is not None:
-                    return PartitionData(
-                        partition_index=target.index,
-                        high_watermark=log.high_watermark,
-                        last_stable_offset=log.last_stable_offset,
-                        log_start_offset=log.log_start_offset,
-                        diverging_epoch=diverging,
-                        records=b"",
-                    )
+                    data = _nothing(target, log)
+                    data.diverging_epoch = diverging
+                    return data
             limit = target.max_bytes if target.max_bytes < left else left
             bound = log.last_stable_offset if self.read_committed else log.high_watermark
             result = log.read(
@@ -129,10 +142,9 @@ class Fetch(DelayedOperation):
             records=b"",
         )
         if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            partition = self.replicas.find(target.topic, target.index)
-            if partition is not None:
-                data.current_leader.leader_id = partition.leader_id
-                data.current_leader.leader_epoch = partition.leader_epoch
+            leader_id, leader_epoch = self.replicas.leader_of(target.topic, target.index)
+            data.current_leader.leader_id = leader_id
+            data.current_leader.leader_epoch = leader_epoch
         return data
 
     def watch(self, results: Results) -> list[tuple[str, int]]:
@@ -148,7 +160,9 @@ class Fetch(DelayedOperation):
         total = 0
         for target, seen in zip(self.targets, self._seen, strict=True):
             partition = self.replicas.find(target.topic, target.index)
-            if partition is None or partition.log is None or not partition.is_leader:
+            if partition is None or partition.log is None:
+                return self.force_complete()
+            if self.client_rack is None and not partition.is_leader:
                 return self.force_complete()
             if target.leader_epoch >= 0 and target.leader_epoch != partition.leader_epoch:
                 return self.force_complete()
@@ -166,6 +180,101 @@ class Fetch(DelayedOperation):
 
     def on_complete(self) -> None:
         self._done(self.read()[0])
+
+
+class FollowerFetch(Fetch):
+    """A follower's Fetch: it reads to the end of the log, and what it asks for tells what it has."""
+
+    __slots__ = ("now_ms", "replica_epoch", "replica_id")
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        targets: list[FetchTarget],
+        *,
+        replica_id: int,
+        replica_epoch: int,
+        now_ms: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        done: Callable[[Results], None],
+    ) -> None:
+        super().__init__(
+            replicas,
+            targets,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=0,
+            client_rack=None,
+            done=done,
+        )
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
+        self.now_ms = now_ms
+
+    def read_one(self, target: FetchTarget, left: int, at_least_one: bool) -> PartitionData:
+        try:
+            partition = self.replicas.partition_of(target.topic, target.topic_id, target.index)
+            log = partition.leader_log(target.leader_epoch)
+            follower = partition.follower(self.replica_id, target.leader_epoch)
+            data = _nothing(target, log)
+            if target.last_fetched_epoch >= 0:
+                diverging = _divergence(partition, target)
+                if diverging is not None:
+                    data.diverging_epoch = diverging
+                    return data
+            limit = max(min(target.max_bytes, left), 0)
+            data.records = log.read(
+                target.fetch_offset, limit, log.log_end_offset, at_least_one
+            ).records
+            if partition.follower_fetched(
+                follower,
+                target.fetch_offset,
+                target.log_start_offset,
+                self.replica_epoch,
+                self.now_ms,
+            ):
+                self.replicas.moved(partition)
+            return data
+        except ApiError as error:
+            return self._refused(target, error.code)
+        except OSError as error:
+            self.replicas.log_failed(target.topic, target.index, error)
+            return self._refused(target, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def watch(self, results: Results) -> list[tuple[str, int]]:
+        return [(target.topic or "", target.index) for target in self.targets]
+
+    def try_complete(self) -> bool:
+        total = 0
+        for target in self.targets:
+            partition = self.replicas.find(target.topic, target.index)
+            if partition is None or partition.log is None or not partition.is_leader:
+                return self.force_complete()
+            if target.leader_epoch >= 0 and target.leader_epoch != partition.leader_epoch:
+                return self.force_complete()
+            log = partition.log
+            if not log.log_start_offset <= target.fetch_offset <= log.log_end_offset:
+                return self.force_complete()
+            if target.fetch_offset < log.log_end_offset:
+                if self.min_bytes <= 1:
+                    return self.force_complete()
+                limit = target.max_bytes
+                found = log.read(target.fetch_offset, limit, log.log_end_offset, True).records
+                total += len(found)
+        return total >= self.min_bytes and self.force_complete()
+
+
+def _nothing(target: FetchTarget, log: Log) -> PartitionData:
+    return PartitionData(
+        partition_index=target.index,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        records=b"",
+    )
 
 
 def _divergence(partition: Partition, target: FetchTarget) -> EpochEndOffset | None:

@@ -50,6 +50,7 @@ class FetchTarget:
         "index",
         "last_fetched_epoch",
         "leader_epoch",
+        "log_start_offset",
         "max_bytes",
         "said_high_watermark",
         "said_log_start_offset",
@@ -70,6 +71,7 @@ class FetchTarget:
         self.max_bytes = partition.partition_max_bytes
         self.leader_epoch = partition.current_leader_epoch
         self.last_fetched_epoch = partition.last_fetched_epoch
+        self.log_start_offset = partition.log_start_offset
 
     def has_news(self, data: PartitionData) -> bool:
         """Whether an incremental response must mention this partition; remembers what it says."""

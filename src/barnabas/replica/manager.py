@@ -9,13 +9,17 @@ pipelined Produce requests wakes a consumer once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from barnabas.delayed.purgatory import Purgatory
-from barnabas.replica.fetch import Fetch, Results
+from barnabas.replica.fetch import Fetch, FollowerFetch, Results
+from barnabas.replica.fetcher import FollowerFetcher
 from barnabas.replica.group_flush import GroupFlush
+from barnabas.replica.isr import IsrManager
 from barnabas.replica.partition import Partition
+from barnabas.replica.settings import ReplicaSettings
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.uuids import ZERO
 
@@ -23,13 +27,14 @@ if TYPE_CHECKING:
     from barnabas.delayed.timer import TimingWheel
     from barnabas.log.log import AppendInfo, AppendOrigin, Log
     from barnabas.log.manager import LogManager
-    from barnabas.metadata.image import TopicImage
+    from barnabas.metadata.image import BrokerRegistration, TopicImage
     from barnabas.replica.fetch_session import FetchTarget
     from barnabas.seams import Background
 
 logger = logging.getLogger(__name__)
 
 PartitionKey = tuple[str, int]
+FetcherKey = tuple[int, int]
 
 
 class ReplicaManager:
@@ -42,11 +47,21 @@ class ReplicaManager:
         defer: Callable[[Callable[[], None]], object],
         background: Background,
         flush_before_ack: bool,
+        settings: ReplicaSettings | None = None,
     ) -> None:
         self.node_id = node_id
+        self.settings = ReplicaSettings() if settings is None else settings
+        self.rack_aware = self.settings.rack_aware_selector
+        self.isr_manager = IsrManager(node_id, self.settings)
+        self.isr_manager.changed = self._isr_changed
+        self.fetchers: dict[FetcherKey, FollowerFetcher] = {}
+        # Told to whoever does the I/O: a fetcher has something to ask, or has no partitions left.
+        self.fetcher_wanted: Callable[[int, int], None] = lambda leader_id, number: None
+        self.fetcher_unwanted: Callable[[int, int], None] = lambda leader_id, number: None
         self.logs = logs
         self.partitions: dict[PartitionKey, Partition] = {}
         self._names: dict[bytes, str] = {}
+        self._topics: dict[str, TopicImage] = {}
         self.produce_purgatory = Purgatory("Produce", wheel)
         self.fetch_purgatory = Purgatory("Fetch", wheel)
         self.delete_records_purgatory = Purgatory("DeleteRecords", wheel)
@@ -57,6 +72,7 @@ class ReplicaManager:
         self._listeners: dict[PartitionKey, Callable[[int], None]] = {}
         self.offline: set[PartitionKey] = set()
         self.all_directories_failed: Callable[[], None] = lambda: None
+        self.log_directory_failed: Callable[[str], None] = lambda path: None
 
     # ---- finding
 
@@ -69,8 +85,26 @@ class ReplicaManager:
     def partition(self, topic: str, index: int) -> Partition:
         partition = self.partitions.get((topic, index))
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise self._not_here(topic, index)
         return partition
+
+    def _not_here(self, topic: str, index: int) -> ApiError:
+        """Somebody else has the partition, or nobody."""
+        known = self._topics.get(topic)
+        if known is not None and index in known.partitions:
+            return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def leader_of(self, topic: str | None, index: int) -> tuple[int, int]:
+        """Leader and leader epoch of any partition of the cluster; -1, -1 if it is not known."""
+        partition = self.find(topic, index)
+        if partition is not None:
+            return partition.leader_id, partition.leader_epoch
+        known = self._topics.get(topic or "")
+        registration = None if known is None else known.partitions.get(index)
+        if registration is None:
+            return -1, -1
+        return registration.leader, registration.leader_epoch
 
     def partition_of(self, topic: str | None, topic_id: bytes, index: int) -> Partition:
         """By name, or by id where the peer speaks of ids; the two must belong together."""
@@ -84,7 +118,7 @@ class ReplicaManager:
         if partition is None:
             if topic_id != ZERO and topic_id not in self._names:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise self._not_here(topic, index)
         if topic_id != ZERO and partition.topic_id != topic_id:
             raise ApiError(
                 ErrorCode.INCONSISTENT_TOPIC_ID
@@ -111,8 +145,11 @@ class ReplicaManager:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         if partition.flush_before_ack:
             self._group_flush.mark(partition)
-        elif partition.maybe_advance_high_watermark():
-            self._high_watermark_moved(partition)
+            if partition.followers:
+                self.moved(partition)
+        elif partition.maybe_advance_high_watermark(now_ms) or partition.followers:
+            # Followers wait for the end of the log, not for the high watermark.
+            self.moved(partition)
         return info
 
     def fetch(
@@ -123,6 +160,7 @@ class ReplicaManager:
         min_bytes: int,
         max_bytes: int,
         isolation_level: int,
+        client_rack: str | None = None,
         done: Callable[[Results], None],
     ) -> Results | None:
         """Results now, or None and `done(results)` later."""
@@ -133,13 +171,66 @@ class ReplicaManager:
             min_bytes=min_bytes,
             max_bytes=max_bytes,
             isolation_level=isolation_level,
+            client_rack=client_rack,
             done=done,
         )
+        return self._read_or_wait(fetch)
+
+    def follower_fetch(
+        self,
+        targets: list[FetchTarget],
+        *,
+        replica_id: int,
+        replica_epoch: int,
+        now_ms: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        done: Callable[[Results], None],
+    ) -> Results | None:
+        """The same for another broker: to the end of the logs."""
+        fetch = FollowerFetch(
+            self,
+            targets,
+            replica_id=replica_id,
+            replica_epoch=replica_epoch,
+            now_ms=now_ms,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            done=done,
+        )
+        return self._read_or_wait(fetch)
+
+    def _read_or_wait(self, fetch: Fetch) -> Results | None:
         results, size, urgent = fetch.read()
-        if size >= min_bytes or urgent or max_wait_ms <= 0 or not targets:
+        max_wait_ms = fetch.delay_ms or 0
+        if size >= fetch.min_bytes or urgent or max_wait_ms <= 0 or not fetch.targets:
             return results
         self.fetch_purgatory.try_complete_else_watch(fetch, fetch.watch(results))
         return None
+
+    def nearest(self, partition: Partition, rack: str, target: FetchTarget) -> int | None:
+        """The replica in the client's rack that it should read from; None: this leader (KIP-392)."""
+        if not partition.is_leader:
+            return None
+        brokers = self.isr_manager.brokers
+        here = brokers.get(self.node_id)
+        if here is not None and here.rack == rack:
+            return None
+        best = None
+        for follower in partition.followers.values():
+            broker = brokers.get(follower.broker_id)
+            if (
+                broker is not None
+                and broker.rack == rack
+                and broker.active
+                and follower.broker_id in partition.isr
+                and follower.log_start_offset <= target.fetch_offset <= follower.log_end_offset
+                and (best is None or follower.log_end_offset > best.log_end_offset)
+            ):
+                best = follower
+        return None if best is None else best.broker_id
 
     # ---- who waits for the high watermark
 
@@ -150,7 +241,8 @@ class ReplicaManager:
     def unlisten(self, key: PartitionKey) -> None:
         self._listeners.pop(key, None)
 
-    def _high_watermark_moved(self, partition: Partition) -> None:
+    def moved(self, partition: Partition) -> None:
+        """Its high watermark moved, or what its followers wait for; told at the end of the turn."""
         if not self._moved:
             self._defer(self._tell)
         self._moved[partition] = None
@@ -173,9 +265,31 @@ class ReplicaManager:
         self.fetch_purgatory.check_and_complete(key)
         self.delete_records_purgatory.check_and_complete(key)
 
+    def replicated(self, partition: Partition) -> None:
+        """What this broker follows is committed further."""
+        self.moved(partition)
+
+    def _isr_changed(self, partition: Partition) -> None:
+        partition.maybe_advance_high_watermark(self.logs.now_ms())
+        self.moved(partition)
+
+    def tick(self, now_ms: int) -> None:
+        """Now and then, at least twice in `replica.lag.time.max.ms`: drop followers that lag."""
+        for partition in list(self.partitions.values()):
+            if partition.followers:
+                partition.maybe_shrink(now_ms)
+                if partition.maybe_advance_high_watermark(now_ms):
+                    self.moved(partition)
+
+    def flush(self, partition: Partition) -> None:
+        self._group_flush.mark(partition)
+
     def _flushed(self, partition: Partition) -> None:
-        if partition.maybe_advance_high_watermark():
-            self._high_watermark_moved(partition)
+        if partition.fetcher in self.fetchers:
+            self.fetchers[partition.fetcher].flushed(partition)
+            self.fetcher_wanted(*partition.fetcher)
+        if partition.maybe_advance_high_watermark(self.logs.now_ms()):
+            self.moved(partition)
 
     def _flush_failed(self, partition: Partition, error: OSError) -> None:
         self.log_failed(partition.topic, partition.index, error)
@@ -205,8 +319,10 @@ class ReplicaManager:
         for partition in lost:
             partition.log = None
             self.offline.add(partition.key)
+            self._follow(partition)
         for partition in lost:
             self.wake(partition.key)
+        self.log_directory_failed(directory)
         if not self.logs.live_directories():
             self.all_directories_failed()
 
@@ -216,6 +332,8 @@ class ReplicaManager:
         """Make this broker's part of a topic what the image says. While a directory is offline, only
         partitions that are new (not known from before a start) get a log: others may have one there."""
         self._names[topic.topic_id] = topic.name
+        self._topics[topic.name] = topic
+        now_ms = self.logs.now_ms()
         for index, registration in topic.partitions.items():
             key = (topic.name, index)
             partition = self.partitions.get(key)
@@ -225,11 +343,53 @@ class ReplicaManager:
                 continue
             if partition is None:
                 partition = self._create(topic, index, is_new)
-            if partition.apply(registration):
+            if partition.apply(registration, now_ms):
+                self._follow(partition)
+                self.moved(partition)
                 self.wake(key)
+
+    def apply_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
+        """The brokers of the image, before its topics: who may be in sync, and where they are."""
+        self.isr_manager.brokers = brokers
+
+    def _follow(self, partition: Partition) -> None:
+        """Give a partition to the fetcher of its leader, or take it from where it was."""
+        wanted: FetcherKey | None = None
+        if (
+            partition.log is not None
+            and partition.leader_id >= 0
+            and not partition.is_leader
+            and self.partitions.get(partition.key) is partition
+        ):
+            share = (crc32(partition.topic.encode()) + partition.index) % (
+                self.settings.num_replica_fetchers
+            )
+            wanted = (partition.leader_id, share)
+        before = partition.fetcher
+        if before is not None and before != wanted:
+            fetcher = self.fetchers[before]
+            fetcher.remove(partition)
+            if not len(fetcher):
+                del self.fetchers[before]
+                self.fetcher_unwanted(*before)
+        partition.fetcher = wanted
+        if wanted is not None:
+            if wanted not in self.fetchers:
+                self.fetchers[wanted] = FollowerFetcher(
+                    *wanted,
+                    self.node_id,
+                    self,
+                    self.settings,
+                    lambda: self.isr_manager.broker_epoch(),
+                )
+            self.fetchers[wanted].add(partition)
+            self.fetcher_wanted(*wanted)
 
     def remove_topic(self, topic: TopicImage) -> None:
         self._names.pop(topic.topic_id, None)
+        known = self._topics.get(topic.name)
+        if known is not None and known.topic_id == topic.topic_id:
+            del self._topics[topic.name]
         for index in topic.partitions:
             partition = self.partitions.get((topic.name, index))
             if partition is not None and partition.topic_id == topic.topic_id:
@@ -249,6 +409,7 @@ class ReplicaManager:
             index,
             self.node_id,
             log,
+            self.isr_manager,
             flush_before_ack=self.flush_before_ack,
         )
         self.partitions[partition.key] = partition
@@ -256,6 +417,7 @@ class ReplicaManager:
 
     def _remove(self, partition: Partition) -> None:
         del self.partitions[partition.key]
+        self._follow(partition)
         self.offline.discard(partition.key)
         self._listeners.pop(partition.key, None)
         self._moved.pop(partition, None)

@@ -1,0 +1,33 @@
+"""The settings of replication, as the broker's configuration names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.config.broker import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSettings:
+    lag_time_max_ms: int = 30_000
+    num_replica_fetchers: int = 1
+    fetch_backoff_ms: int = 1_000
+    fetch_max_bytes: int = 1 << 20
+    fetch_min_bytes: int = 1
+    fetch_response_max_bytes: int = 10 << 20
+    fetch_wait_max_ms: int = 500
+    rack_aware_selector: bool = False
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> ReplicaSettings:
+        return cls(
+            lag_time_max_ms=config.replica_lag_time_max_ms,
+            num_replica_fetchers=config.num_replica_fetchers,
+            fetch_backoff_ms=config.replica_fetch_backoff_ms,
+            fetch_max_bytes=config.replica_fetch_max_bytes,
+            fetch_min_bytes=config.replica_fetch_min_bytes,
+            fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
+            fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
+        )
