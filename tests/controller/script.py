@@ -23,6 +23,7 @@ from typing import Any
 from barnabas.metadata.image import MetadataImage
 from barnabas.wire.errors import ApiError
 from barnabas.wire.message import Message
+from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -70,7 +71,7 @@ class Script:
         if self._machine is None:
             self._machine = Machine(self._settings)
             self._machine.start()
-            self._shown = self._machine.controller.quorum.log.end_offset
+            self._shown = self._machine.raft.log.end_offset
         return self._machine
 
     @property
@@ -97,7 +98,7 @@ class Script:
             self._lines.append(requests.error(error.code, error.message))
 
     def _show_records(self) -> None:
-        log = self.machine.controller.quorum.log
+        log = self.machine.raft.log
         for batch in log.batches(max(self._shown, log.start_offset)):
             if batch.controls:
                 kinds = " ".join(control.type.name for control in batch.controls)
@@ -142,10 +143,17 @@ class Script:
         self._settings |= dict(word.split("=", 1) for word in words)
 
     def do_restart(self, words: list[str]) -> None:
-        run(self.machine.controller.controlled_shutdown())
-        run(self.machine.controller.stop())
+        machine = self.machine
+        broker = self.image.brokers[1]
+        machine.heartbeat(1, broker.epoch, metadata_offset=self.image.offset, want_shut_down=True)
+        for _ in range(2):
+            machine.heartbeat(
+                1, broker.epoch, metadata_offset=self.image.offset, want_shut_down=True
+            )
+        machine.stop()
         self._show_records()
-        self.machine.restart()
+        machine.previous_broker_epoch = broker.epoch
+        machine.restart()
 
     def do_crash(self, words: list[str]) -> None:
         self.machine.disk.power_cut(random.Random(7))
@@ -154,7 +162,10 @@ class Script:
     def do_advance(self, words: list[str]) -> None:
         self.machine.clock.ms += int(words[0])
         self.machine.disk.now_ms = self.machine.clock.ms
-        self.machine.controller.maintain(self.machine.clock.ms)
+        broker = self.image.brokers[1]
+        self.machine.heartbeat(1, broker.epoch, metadata_offset=self.image.offset)
+        self.machine.replica.maintain(self.machine.clock.ms)
+        self.machine.controller.tick(self.machine.clock.ms)
 
     def do_files(self, words: list[str]) -> None:
         self._lines += [
@@ -175,8 +186,13 @@ class Script:
 
     def do_producer_ids(self, words: list[str]) -> None:
         self._ask(
-            self.machine.controller.allocate_producer_ids(),
-            lambda block: [f"ids {block[0]} to {block[0] + block[1] - 1}"],
+            self.machine.controller.allocate_producer_ids_for(
+                AllocateProducerIdsRequest(broker_id=1, broker_epoch=self.image.brokers[1].epoch)
+            ),
+            lambda block: [
+                f"ids {block.producer_id_start} to "
+                f"{block.producer_id_start + block.producer_id_len - 1}"
+            ],
         )
 
     def do_register(self, words: list[str]) -> None:
@@ -210,7 +226,7 @@ class Script:
         request = BrokerHeartbeatRequest(
             broker_id=int(broker_id),
             broker_epoch=epoch - 1 if "stale" in options else epoch,
-            current_metadata_offset=epoch - 1 if "behind" in options else epoch,
+            current_metadata_offset=epoch - 1 if "behind" in options else self.image.offset,
             want_fence="fence" in options,
             want_shut_down="shutdown" in options,
         )

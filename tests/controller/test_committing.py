@@ -29,7 +29,7 @@ def machine() -> Machine:
 def manual(machine: Machine) -> ManualBackground:
     machine.start()
     background = ManualBackground()
-    machine.controller._committing._background = background
+    machine.background = background
     return background
 
 
@@ -61,7 +61,7 @@ def test_what_is_appended_during_a_flush_waits_for_the_next(
     machine: Machine, manual: ManualBackground
 ) -> None:
     first = Running(machine.controller.create_topics(create("a")))
-    flush = machine.controller.quorum.log.flush
+    flush = machine.raft.log.sync
 
     def slow_flush() -> int:
         done = flush()
@@ -69,12 +69,12 @@ def test_what_is_appended_during_a_flush_waits_for_the_next(
         return done
 
     second: list[Running] = []
-    machine.controller.quorum.log.flush = slow_flush  # type: ignore[method-assign]
+    machine.raft.log.sync = slow_flush  # type: ignore[method-assign]
     manual.queue.clear()
-    machine.controller._committing._flushing = False
-    machine.controller._committing._flush()
+    machine._flushing = False
+    machine.flush()
     manual.step()
-    machine.controller.quorum.log.flush = flush  # type: ignore[method-assign]
+    machine.raft.log.sync = flush  # type: ignore[method-assign]
     assert first.resume().done
     assert not second[0].resume().done
     manual.step()
@@ -113,7 +113,7 @@ def test_a_failing_publisher_does_not_stop_the_others(
     def fail(image: object, delta: object) -> None:
         raise RuntimeError("no")
 
-    machine.controller._committing._publish = fail
+    machine.replica._publish = fail
     running = Running(machine.controller.create_topics(create("a")))
     manual.step()
     assert running.resume().done
@@ -128,10 +128,10 @@ def test_a_disk_that_fails_to_flush_ends_the_controller(
     def fail() -> int:
         raise OSError(5, "no such luck")
 
-    machine.controller.quorum.log.flush = fail  # type: ignore[method-assign]
+    machine.raft.log.sync = fail  # type: ignore[method-assign]
     manual.queue.clear()
-    machine.controller._committing._flushing = False
-    machine.controller._committing._flush()
+    machine._flushing = False
+    machine.flush()
     manual.step()
     assert isinstance(running.resume().error, ApiError)
     assert "a" not in machine.controller.image.topics
@@ -148,11 +148,13 @@ def test_a_disk_that_fails_to_append_ends_the_controller(machine: Machine) -> No
     def fail(*args: object) -> int:
         raise OSError(28, "full")
 
-    machine.controller.quorum.log.append = fail  # type: ignore[method-assign]
+    machine.raft.log.append = fail  # type: ignore[method-assign]
     running = Running(machine.controller.create_topics(create("a")))
     assert isinstance(running.error, ApiError)
+    machine.replica.maintain(machine.clock.ms)
+    machine.replica.maintain(machine.clock.ms)
     assert len(machine.failures) == 1
-    assert "a" not in machine.controller._committing.latest.topics
+    assert "a" not in machine.controller.image.topics
 
 
 def test_what_waits_is_bounded(machine: Machine, manual: ManualBackground) -> None:

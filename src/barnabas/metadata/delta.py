@@ -7,7 +7,8 @@ of topics, nothing else.
 
 What changed can be read from the delta as well, so that a broker need not compare images:
 `created_topics`, `changed_topics` (created ones included), `deleted_topics` (as they were),
-`changed_configs`, `changed_brokers`, `features_changed`.
+`changed_configs`, `changed_brokers`, `features_changed`, and in `moved_replicas` each partition that
+got other replicas, with those before and after.
 
 A record that contradicts the image (a change to a partition that is not there) is a
 `MetadataError`: the log is corrupt, and going on would hide it. After `apply` a delta takes no
@@ -80,6 +81,7 @@ class MetadataDelta:
         self.changed_configs: set[ConfigResource] = set()
         self.changed_brokers: set[int] = set()
         self.features_changed = False
+        self.moved_replicas: list[tuple[bytes, int, tuple[int, ...], tuple[int, ...]]] = []
         self._applied = False
         self._names: _Table[str, TopicImage] = _Table(image.topics)
         self._ids: _Table[bytes, TopicImage] = _Table(image.topics_by_id)
@@ -187,8 +189,13 @@ class MetadataDelta:
 
     def _partition_record(self, record: records.PartitionRecord) -> None:
         partitions = self._partitions_of(record.topic_id, "a partition")
+        before = partitions.get(record.partition_id)
+        after = tuple(record.replicas)
+        self.moved_replicas.append(
+            (record.topic_id, record.partition_id, before.replicas if before else (), after)
+        )
         partitions[record.partition_id] = PartitionRegistration(
-            replicas=tuple(record.replicas),
+            replicas=after,
             isr=tuple(record.isr),
             leader=record.leader,
             leader_epoch=record.leader_epoch,
@@ -208,10 +215,18 @@ class MetadataDelta:
         if before is None:
             topic = self._known(record.topic_id, "a change").name
             raise MetadataError(f"a change of the unknown partition {topic}-{record.partition_id}")
-        partitions[record.partition_id] = merge_partition(before, record)
+        partitions[record.partition_id] = after = merge_partition(before, record)
+        if record.replicas is not None:
+            self.moved_replicas.append(
+                (record.topic_id, record.partition_id, before.replicas, after.replicas)
+            )
 
     def _remove_topic_record(self, record: records.RemoveTopicRecord) -> None:
         topic = self._topic(record.topic_id)
+        self.moved_replicas += [
+            (record.topic_id, index, partition.replicas, ())
+            for index, partition in topic.partitions.items()
+        ]
         del self._ids.writable()[record.topic_id]
         del self._names.writable()[topic.name]
         self._partitions.pop(record.topic_id, None)

@@ -8,20 +8,22 @@ metadata up to its own registration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from barnabas.controller.kraft.decision import Decision
-from barnabas.controller.kraft.elections import (
-    partitions_of_leaving_broker,
-    partitions_of_returning_broker,
+from barnabas.controller.kraft.directories import directories_failed
+from barnabas.controller.kraft.fencing import (
+    broker_left,
+    broker_lost_records,
+    broker_returned,
+    leads_any,
 )
 from barnabas.metadata.features import (
     CONTROLLER_REGISTRATION_LEVEL,
     CORDONED_DIRECTORIES_LEVEL,
     DIRECTORY_ASSIGNMENT_LEVEL,
     METADATA_VERSION,
-    SUPPORTED_FEATURES,
 )
 from barnabas.metadata.image import BrokerRegistration, Listener
 from barnabas.metadata.snapshot import broker_record
@@ -34,6 +36,10 @@ from barnabas.wire.messages.broker_heartbeat import (
 from barnabas.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+)
+from barnabas.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
 )
 from barnabas.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
@@ -49,20 +55,36 @@ from barnabas.wire.records.metadata import (
 
 if TYPE_CHECKING:
     from barnabas.controller.kraft.decision import View
+    from barnabas.controller.kraft.heartbeats import Heartbeats
     from barnabas.wire.message import Message
 
 _FENCE, _UNFENCE, _IN_CONTROLLED_SHUTDOWN = 1, -1, 1
 
 
 def register_broker(
-    view: View, request: BrokerRegistrationRequest
+    view: View, request: BrokerRegistrationRequest, heartbeats: Heartbeats
 ) -> Decision[BrokerRegistrationResponse]:
     _check_registration(view, request)
     level = view.image.features.metadata_version
     present = view.image.brokers.get(request.broker_id)
-    epoch = view.next_offset
+    epoch, fenced, stopping = view.next_offset, True, False
+    records: list[Message] = []
     if present is not None and present.incarnation_id == request.incarnation_id:
-        epoch = present.epoch
+        epoch, fenced, stopping = present.epoch, present.fenced, present.in_controlled_shutdown
+    else:
+        if present is not None and heartbeats.has_session(
+            present.broker_id, present.epoch, view.now_ms
+        ):
+            raise ApiError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                "Another broker is registered with that broker id. If the broker was recently "
+                "restarted this should self-resolve once the heartbeat manager expires the "
+                "broker's session.",
+            )
+        # The end of its logs counts only if it stopped in order since its last registration.
+        clean = present is not None and present.epoch == request.previous_broker_epoch
+        left = broker_left if clean or not view.elr_enabled else broker_lost_records
+        records += left(view, request.broker_id)
     registration = BrokerRegistration(
         broker_id=request.broker_id,
         epoch=epoch,
@@ -76,12 +98,12 @@ def register_broker(
             for each in request.features
         },
         rack=request.rack,
-        fenced=True,
+        fenced=fenced,
+        in_controlled_shutdown=stopping,
         directories=tuple(request.log_dirs),
     )
-    return Decision(
-        [broker_record(registration, level)], BrokerRegistrationResponse(broker_epoch=epoch)
-    )
+    records.append(broker_record(registration, level))
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
 def _check_registration(view: View, request: BrokerRegistrationRequest) -> None:
@@ -131,45 +153,29 @@ def _check_registration(view: View, request: BrokerRegistrationRequest) -> None:
             )
 
 
-def _registered(view: View, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-    broker = view.image.brokers.get(broker_id)
-    if broker is None:
-        raise ApiError(
-            ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}"
-        )
-    if broker.epoch != broker_epoch:
-        raise ApiError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
-        )
-    return broker
-
-
 def heartbeat_broker(
-    view: View, request: BrokerHeartbeatRequest
+    view: View, request: BrokerHeartbeatRequest, heartbeats: Heartbeats
 ) -> Decision[BrokerHeartbeatResponse]:
     """What a broker reports of itself decides whether it serves, stands aside or may go."""
-    broker = _registered(view, request.broker_id, request.broker_epoch)
-    caught_up = request.current_metadata_offset >= broker.epoch
+    broker = view.registered(request.broker_id, request.broker_epoch)
+    caught_up = request.current_metadata_offset >= heartbeats.registered_offset(broker)
+    state = _next_state(view, broker, request, heartbeats, caught_up)
     records: list[Message] = []
-    fenced = broker.fenced
-    may_go = False
-    if request.want_shut_down:
-        records, fenced = stop_records(view, broker)
-        may_go = True
-    elif request.want_fence:
-        if not fenced:
-            records = [*partitions_of_leaving_broker(view.image, broker.broker_id, view.config)]
-            records.append(_change(broker, fenced=_FENCE))
-            fenced = True
-    elif fenced and caught_up:
-        records = unfence_records(view, broker)
-        fenced = False
+    if state is BrokerState.UNFENCED:
+        if broker.fenced:
+            records = unfence_records(view, broker)
+    elif state is BrokerState.CONTROLLED_SHUTDOWN:
+        if not broker.in_controlled_shutdown:
+            records.append(_change(broker, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN))
+        records += broker_left(view, broker.broker_id)
+    elif not broker.fenced:
+        records = fence_records(view, broker)
+    records += directories_failed(view, broker, request.offline_log_dirs)
     cordoned = request.cordoned_log_dirs
     if (
         cordoned is not None
-        and view.image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
-        and tuple(cordoned) != broker.cordoned_directories
+        and view.level >= CORDONED_DIRECTORIES_LEVEL
+        and tuple(cordoned) != (broker.cordoned_directories or ())
     ):
         records.append(
             BrokerRegistrationChangeRecord(
@@ -179,9 +185,44 @@ def heartbeat_broker(
             )
         )
     response = BrokerHeartbeatResponse(
-        is_caught_up=caught_up, is_fenced=fenced, should_shut_down=may_go
+        is_caught_up=caught_up,
+        is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        should_shut_down=state is BrokerState.SHUTDOWN_NOW,
     )
     return Decision(records, response)
+
+
+class BrokerState(Enum):
+    FENCED = auto()
+    UNFENCED = auto()
+    CONTROLLED_SHUTDOWN = auto()
+    SHUTDOWN_NOW = auto()
+
+
+def _next_state(
+    view: View,
+    broker: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    heartbeats: Heartbeats,
+    caught_up: bool,
+) -> BrokerState:
+    if broker.fenced:
+        if request.want_shut_down:
+            return BrokerState.SHUTDOWN_NOW
+        ready = caught_up and not request.want_fence
+        return BrokerState.UNFENCED if ready else BrokerState.FENCED
+    if broker.in_controlled_shutdown:
+        # It stays until its partitions are elsewhere and those who lead them now know it.
+        if leads_any(view, broker.broker_id):
+            return BrokerState.CONTROLLED_SHUTDOWN
+        known = heartbeats.may_shut_down(view.image, broker.broker_id)
+        return BrokerState.SHUTDOWN_NOW if known else BrokerState.CONTROLLED_SHUTDOWN
+    if request.want_fence:
+        return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
+    if request.want_shut_down:
+        leads = leads_any(view, broker.broker_id)
+        return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
+    return BrokerState.UNFENCED
 
 
 def _change(
@@ -198,20 +239,12 @@ def _change(
 def unfence_records(view: View, broker: BrokerRegistration) -> list[Message]:
     return [
         _change(broker, fenced=_UNFENCE),
-        *partitions_of_returning_broker(view.image, broker.broker_id),
+        *broker_returned(view, broker.broker_id),
     ]
 
 
-def stop_records(view: View, broker: BrokerRegistration) -> tuple[list[Message], bool]:
-    """The records of an orderly stop, and that it is fenced afterwards."""
-    if broker.fenced:
-        return [], True
-    records: list[Message] = []
-    if not broker.in_controlled_shutdown:
-        records.append(_change(broker, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN))
-    records += partitions_of_leaving_broker(view.image, broker.broker_id, view.config)
-    records.append(_change(broker, fenced=_FENCE))
-    return records, True
+def fence_records(view: View, broker: BrokerRegistration) -> list[Message]:
+    return [*broker_left(view, broker.broker_id), _change(broker, fenced=_FENCE)]
 
 
 def unregister_broker(
@@ -224,23 +257,36 @@ def unregister_broker(
             f"Broker ID {request.broker_id} is not currently registered",
         )
     records: list[Message] = [
-        *partitions_of_leaving_broker(view.image, broker.broker_id, view.config),
+        *broker_lost_records(view, broker.broker_id),
         UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch),
     ]
     return Decision(records, UnregisterBrokerResponse(error_message=None))
 
 
 def register_controller(
-    view: View,
-    incarnation_id: bytes,
-    listeners: Sequence[Listener],
-    features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
-) -> Decision[None]:
-    if view.image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
-        return Decision([], None)
+    view: View, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    if view.level < CONTROLLER_REGISTRATION_LEVEL:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller registrations.",
+        )
+    features = {each.name: each for each in request.features}
+    for name, finalized in view.image.features.finalized_levels.items():
+        feature = features.get(name)
+        if feature is not None and not (
+            feature.min_supported_version <= finalized <= feature.max_supported_version
+        ):
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the controller does not support finalized version "
+                f"{finalized} of {name}. The controller wants a version between "
+                f"{feature.min_supported_version} and {feature.max_supported_version}, inclusive.",
+            )
     record = RegisterControllerRecord(
-        controller_id=view.node_id,
-        incarnation_id=incarnation_id,
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
         end_points=[
             ControllerEndpoint(
                 name=each.name,
@@ -248,11 +294,15 @@ def register_controller(
                 port=each.port,
                 security_protocol=each.security_protocol,
             )
-            for each in listeners
+            for each in request.listeners
         ],
         features=[
-            ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in features.items()
+            ControllerFeature(
+                name=each.name,
+                min_supported_version=each.min_supported_version,
+                max_supported_version=each.max_supported_version,
+            )
+            for each in request.features
         ],
     )
-    return Decision([record], None)
+    return Decision([record], ControllerRegistrationResponse(error_message=None))

@@ -1,8 +1,9 @@
-"""The active controller of a quorum of one, in the process of the broker that asks it.
+"""The controller: decides what the metadata becomes, while its replica of the log leads.
 
-Starting it replays the metadata log, begins a new epoch, and writes the first records if the log is
-new. `start` publishes the image once before it returns, so that a node has its topics before
-anything else happens; from then on every committed change is published in order.
+There is one on every node with the controller role, and the active one is that whose replica leads.
+The others follow along through `MetadataReplica` and answer NOT_CONTROLLER. When one becomes
+active, everything that was decided before is committed and in its image; it finishes a transaction
+that its predecessor left open by aborting it, and writes the first records if the log is new.
 
 A request is decided on the newest image, appended, and answered when it is committed. Everything
 here runs on the event loop; only flushing and writing snapshots happen elsewhere.
@@ -11,50 +12,62 @@ here runs on the event loop; only flushing and writing snapshots happen elsewher
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.controller.kraft import (
     adoption,
     brokers,
     configs,
+    directories,
+    elections,
     features,
+    isr,
     partitions,
     producer_ids,
-    quorum_report,
+    reassignment,
     topics,
 )
 from barnabas.controller.kraft.bootstrap import bootstrap_records, check_levels, read_bootstrap
-from barnabas.controller.kraft.committing import Committing, Promise, Publisher
+from barnabas.controller.kraft.committing import Change, Committing, Promise
 from barnabas.controller.kraft.decision import Decision, View
-from barnabas.controller.kraft.loading import load
-from barnabas.controller.kraft.snapshots import Snapshots, SnapshotSettings
+from barnabas.controller.kraft.heartbeats import Heartbeats
 from barnabas.metadata.features import SUPPORTED_FEATURES
-from barnabas.metadata.image import Listener, MetadataImage, ResourceType
-from barnabas.raft.errors import StorageError
-from barnabas.raft.log import LogSettings, MetadataLog
-from barnabas.raft.meta_properties import MetaProperties, load_ensemble
-from barnabas.raft.quorum import Quorum
-from barnabas.raft.quorum_state import QuorumStateFile
-from barnabas.raft.voters import VoterNode, VoterSet
-from barnabas.wire import uuids
+from barnabas.metadata.image import MetadataImage, ResourceType
 from barnabas.wire.errors import ApiError, ErrorCode
-from barnabas.wire.messages.broker_registration import (
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-    Feature,
-)
-from barnabas.wire.messages.broker_registration import Listener as RegisteredListener
-from barnabas.wire.messages.unregister_broker import UnregisterBrokerResponse
 from barnabas.wire.records.metadata import AbortTransactionRecord
 
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
-    from barnabas.seams import Background, Clock, Disk, Randomness
+    from barnabas.controller.kraft.replica import MetadataReplica
+    from barnabas.raft.raft import Raft
+    from barnabas.seams import Clock, Disk, Randomness
+    from barnabas.wire.message import Message
+    from barnabas.wire.messages.allocate_producer_ids import (
+        AllocateProducerIdsRequest,
+        AllocateProducerIdsResponse,
+    )
     from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+    from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from barnabas.wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
+    from barnabas.wire.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequest,
+        AssignReplicasToDirsResponse,
+    )
     from barnabas.wire.messages.broker_heartbeat import (
         BrokerHeartbeatRequest,
         BrokerHeartbeatResponse,
+    )
+    from barnabas.wire.messages.broker_registration import (
+        BrokerRegistrationRequest,
+        BrokerRegistrationResponse,
+    )
+    from barnabas.wire.messages.controller_registration import (
+        ControllerRegistrationRequest,
+        ControllerRegistrationResponse,
     )
     from barnabas.wire.messages.create_partitions import (
         CreatePartitionsRequest,
@@ -62,19 +75,20 @@ if TYPE_CHECKING:
     )
     from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-    from barnabas.wire.messages.describe_quorum import (
-        DescribeQuorumRequest,
-        DescribeQuorumResponse,
-    )
+    from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
     from barnabas.wire.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
     )
-    from barnabas.wire.messages.unregister_broker import UnregisterBrokerRequest
-    from barnabas.wire.messages.update_features import (
-        UpdateFeaturesRequest,
-        UpdateFeaturesResponse,
+    from barnabas.wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
     )
+    from barnabas.wire.messages.unregister_broker import (
+        UnregisterBrokerRequest,
+        UnregisterBrokerResponse,
+    )
+    from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 logger = logging.getLogger(__name__)
 
@@ -82,163 +96,95 @@ R = TypeVar("R")
 
 
 class KraftController:
-    """`new_promise` makes futures of the loop; `publish(image, delta)` is told of every committed
-    change; `failed(error)` is called once if the metadata log cannot be written any more."""
+    """`new_promise` makes futures of the loop."""
 
     def __init__(
         self,
         config: BrokerConfig,
-        disk: Disk,
+        raft: Raft,
+        replica: MetadataReplica,
         *,
-        background: Background,
+        disk: Disk,
+        cluster_id: str,
         clock: Clock,
         randomness: Randomness,
         new_promise: Callable[[], Any],
-        publish: Publisher,
-        failed: Callable[[OSError], None] = lambda error: None,
     ) -> None:
         self.node_id = config.node_id
-        self.cluster_id = ""
-        self.directories: Mapping[str, MetaProperties] = {}
+        self.cluster_id = cluster_id
+        self.raft = raft
+        self.replica = replica
+        self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
         self._config = config
         self._effective = config
         self._effective_of: tuple[object, object] = (None, None)
         self._disk = disk
-        self._background = background
         self._clock = clock
         self._randomness = randomness
         self._new_promise: Callable[[], Promise] = new_promise
-        self._publish = publish
-        self._failed = failed
-        self._lock: object | None = None
-        self._broker_epoch = -1
-        self.removed_topic_ids: frozenset[bytes] = frozenset()
-        self._stopped = False
-        self.quorum: Quorum
-        self._committing: Committing
-        self._snapshots: Snapshots
+        self._committing: Committing | None = None
+        self._balanced_ms = self._unclean_ms = 0
+        replica.controller = self
 
-    # ---- starting and stopping
+    # ---- leading
 
-    async def start(self) -> None:
-        """Become the leader; returns when the beginning of the epoch is committed."""
-        config, now_ms = self._config, self._clock.now_ms()
-        meta = self._identify()
-        log = MetadataLog.open(
-            self._disk,
-            config.metadata_log_dir,
-            LogSettings(
-                segment_bytes=config.metadata_log_segment_bytes,
-                segment_ms=config.metadata_log_segment_ms,
-                retention_bytes=config.metadata_max_retention_bytes,
-                retention_ms=config.metadata_max_retention_ms,
-            ),
-            now_ms,
-        )
-        directory_id = meta.directory_id or uuids.ZERO
-        self.quorum = Quorum(
-            log,
-            QuorumStateFile(self._disk, log.directory),
-            self.node_id,
-            directory_id,
-            self._static_voters(),
-        )
-        image, delta, loading = load(self.quorum)
-        self._committing = Committing(
-            log,
-            image,
-            background=self._background,
-            new_promise=self._new_promise,
-            publish=self._publish,
-            failed=self._failed,
-        )
-        self.removed_topic_ids = frozenset(loading.removed_topic_ids)
-        self._committing.bytes_since_snapshot = loading.bytes_since_snapshot
-        self._snapshots = Snapshots(
-            self.quorum,
-            self._committing,
-            self._background,
-            SnapshotSettings(
-                max_bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
-                max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
-            ),
-            now_ms,
-        )
+    @property
+    def is_active(self) -> bool:
+        return self._committing is not None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.replica.image
+
+    def began_leading(self, epoch: int) -> None:
+        now_ms = self._clock.now_ms()
+        image = self.replica.image
         is_new = image.features.metadata_version == 0
         if not is_new:
             self._warn(image)
-        self._publish(image, delta)
-        self._committing.note_appended(self.quorum.lead(now_ms), self.quorum.epoch)
-        if loading.unfinished:
+        self._committing = Committing(self.raft, image, epoch, self._new_promise)
+        self.heartbeats.begin(image.brokers.values(), now_ms)
+        self._balanced_ms = self._unclean_ms = now_ms
+        logger.info("the controller of node %d is active in epoch %d", self.node_id, epoch)
+        if self.replica.in_transaction:
             reason = "the transaction was not finished by its controller"
-            await self._do(lambda view: Decision([AbortTransactionRecord(reason=reason)], None))
+            self._committing.append([AbortTransactionRecord(reason=reason)], now_ms)
         if is_new:
-            first = read_bootstrap(self._disk, config.metadata_log_dir)
-            await self._do(lambda view: Decision(bootstrap_records(view, first), None))
+            first = read_bootstrap(self._disk, self._config.metadata_log_dir)
+            self._committing.append(bootstrap_records(self._view(), first), now_ms)
             self._warn(self._committing.latest)
-        await self._committing.settled()
-        self._check_failure()
-
-    def _identify(self) -> MetaProperties:
-        config = self._config
-        log_directory = config.metadata_log_dir
-        names = dict.fromkeys((*config.log_dirs, log_directory))
-        self.directories = load_ensemble(self._disk, list(names), self.node_id)
-        meta = self.directories.get(log_directory)
-        if meta is None:
-            raise StorageError(f"the metadata log directory {log_directory} cannot be read")
-        if log_directory not in config.log_dirs:
-            self._lock = self._disk.lock(f"{log_directory}/.lock")
-            if self._lock is None:
-                raise StorageError(f"{log_directory} is in use by another process")
-        self.cluster_id = meta.cluster_id
-        return meta
-
-    def _static_voters(self) -> VoterSet:
-        """Where the log names no voters: those of the configuration, or this node alone."""
-        voters = self._config.controller_quorum_voters
-        if not voters:
-            return VoterSet((VoterNode(self.node_id),))
-        names = self._config.controller_listener_names
-        return VoterSet.from_config(voters, names[0] if names else "CONTROLLER")
 
     def _warn(self, image: MetadataImage) -> None:
         for warning in check_levels(image):
             logger.warning("%s", warning)
 
-    def _check_failure(self) -> None:
-        failure = self._committing.failure
-        if failure is not None:
-            raise StorageError(f"the metadata log cannot be written: {failure}") from failure
+    def stopped_leading(self) -> None:
+        committing, self._committing = self._committing, None
+        if committing is not None:
+            logger.info("the controller of node %d is not active any more", self.node_id)
+            committing.give_up(self._refusal())
+
+    def committed(self, last_offset: int) -> Change | None:
+        """The change that this controller wrote as the batch that ends there."""
+        return None if self._committing is None else self._committing.committed(last_offset)
 
     async def stop(self) -> None:
-        if self._stopped or not hasattr(self, "_committing"):
-            return
-        await self._committing.settled()
-        self._stopped = True
-        self.quorum.resign()
-        if self._committing.failure is not None:
-            self.quorum.log.abandon()
-        else:
-            self.quorum.log.close()
-        self._lock = None
+        """Wait until everything that was decided is committed."""
+        if self._committing is not None and self.raft.failure is None:
+            try:
+                await self._committing.settled()
+            except ApiError as error:
+                logger.info("the controller stops while changes wait: %s", error.code.name)
 
     # ---- looking
-
-    @property
-    def image(self) -> MetadataImage:
-        return self._committing.committed
-
-    @property
-    def broker_epoch(self) -> int:
-        return self._broker_epoch
 
     @property
     def finalized_levels(self) -> Mapping[str, int]:
         """The levels in use, the quorum's own version among them."""
         levels = dict(self.image.features.finalized_levels)
-        if self.quorum.kraft_version:
-            levels["kraft.version"] = self.quorum.kraft_version
+        if self.raft.kraft_version:
+            levels["kraft.version"] = self.raft.kraft_version
         return levels
 
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
@@ -246,17 +192,30 @@ class KraftController:
 
     # ---- deciding
 
+    def _refusal(self) -> ApiError:
+        failure = self.raft.failure
+        if failure is not None:
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata log failed: {failure}")
+        return ApiError(ErrorCode.NOT_CONTROLLER)
+
+    def _active(self) -> Committing:
+        if self._committing is None or self.raft.failure is not None:
+            raise self._refusal()
+        return self._committing
+
     def _view(self) -> View:
-        image = self._committing.latest
+        committing = self._active()
+        image = committing.latest
         return View(
             image=image,
             config=self._effective_config(image),
             static_config=self._config,
             node_id=self.node_id,
             cluster_id=self.cluster_id,
-            next_offset=self.quorum.log.end_offset,
+            next_offset=self.raft.log.end_offset,
             randomness=self._randomness,
             now_ms=self._clock.now_ms(),
+            replicas=committing.replicas,
         )
 
     def _effective_config(self, image: MetadataImage) -> BrokerConfig:
@@ -272,14 +231,11 @@ class KraftController:
         return self._effective
 
     def _do(self, decide: Callable[[View], Decision[R]]) -> Awaitable[R]:
-        if self._stopped:
-            raise ApiError(ErrorCode.NOT_CONTROLLER)
-        self._committing.check()
+        committing = self._active()
+        committing.check()
         view = self._view()
         decision = decide(view)
-        return self._committing.commit(
-            decision.records, decision.response, self.quorum.epoch, view.now_ms
-        )
+        return committing.commit(decision.records, decision.response, view.now_ms)
 
     # ---- requests
 
@@ -300,80 +256,54 @@ class KraftController:
     async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         return await self._do(lambda view: configs.alter_configs(view, request))
 
-    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-        return await self._do(lambda view: features.update_features(view, request))
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._do(lambda view: isr.alter_partition(view, request))
 
-    async def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        return quorum_report.describe_quorum(self.quorum, request, self._clock.now_ms())
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        return await self._do(lambda view: elections.elect_leaders(view, request))
 
-    async def allocate_producer_ids(self) -> tuple[int, int]:
-        epoch = self._broker_epoch
+    async def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
         return await self._do(
-            lambda view: producer_ids.allocate_producer_ids(view, self.node_id, epoch)
+            lambda view: reassignment.alter_partition_reassignments(view, request)
         )
 
-    # ---- brokers
+    async def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> AssignReplicasToDirsResponse:
+        return await self._do(lambda view: directories.assign_replicas_to_dirs(view, request))
 
-    async def register_broker(
-        self, request: BrokerRegistrationRequest
-    ) -> BrokerRegistrationResponse:
-        response = await self._do(lambda view: brokers.register_broker(view, request))
-        if request.broker_id == self.node_id:
-            self._broker_epoch = response.broker_epoch
-        return response
+    async def register_controller(
+        self, request: ControllerRegistrationRequest
+    ) -> ControllerRegistrationResponse:
+        return await self._do(lambda view: brokers.register_controller(view, request))
 
-    async def register_this_broker(self, listeners: Sequence[Listener]) -> int:
-        """Register the broker of this node with these listeners; gives its epoch.
+    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+        level = features.quorum_level(request)
 
-        The controller of this node is registered with it.
-        """
-        incarnation_id = uuids.random_uuid(self._randomness.randbytes)
-        voter = next(each for each in self.quorum.voters.voters if each.voter_id == self.node_id)
-        endpoints = [Listener(each.name, each.host, each.port, 0) for each in voter.endpoints]
-        await self._do(lambda view: brokers.register_controller(view, incarnation_id, endpoints))
-        config = self._config
-        found = [self.directories.get(directory) for directory in config.log_dirs]
-        request = BrokerRegistrationRequest(
-            broker_id=self.node_id,
-            cluster_id=self.cluster_id,
-            incarnation_id=incarnation_id,
-            listeners=[
-                RegisteredListener(
-                    name=each.name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=each.security_protocol,
-                )
-                for each in listeners
-            ],
-            features=[
-                Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
-            ],
-            rack=config.broker_rack,
-            log_dirs=[each.directory_id for each in found if each and each.directory_id],
+        def decide(view: View) -> Decision[UpdateFeaturesResponse]:
+            decision = features.update_features(view, request)
+            accepted = decision.response.error_code == ErrorCode.NONE
+            if accepted and level is not None and not request.validate_only:
+                self.raft.upgrade_kraft_version(level, view.now_ms)
+            return decision
+
+        return await self._do(decide)
+
+    async def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse:
+        return await self._do(
+            lambda view: Decision(
+                [], reassignment.list_partition_reassignments(view.image, request)
+            )
         )
-        return (await self.register_broker(request)).broker_epoch
 
-    async def heartbeat_broker(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        return await self._do(lambda view: brokers.heartbeat_broker(view, request))
-
-    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-        return await self._do(lambda view: brokers.unregister_broker(view, request))
-
-    async def unfence(self) -> None:
-        def decide(view: View) -> Decision[None]:
-            broker = view.image.brokers[self.node_id]
-            return Decision(brokers.unfence_records(view, broker) if broker.fenced else [], None)
-
-        await self._do(decide)
-
-    async def controlled_shutdown(self) -> None:
-        def decide(view: View) -> Decision[None]:
-            broker = view.image.brokers.get(self.node_id)
-            return Decision([] if broker is None else brokers.stop_records(view, broker)[0], None)
-
-        await self._do(decide)
+    async def allocate_producer_ids_for(
+        self, request: AllocateProducerIdsRequest
+    ) -> AllocateProducerIdsResponse:
+        return await self._do(lambda view: producer_ids.allocate_producer_ids(view, request))
 
     async def adopt_topic(
         self, name: str, topic_id: bytes, latest_epochs: Mapping[int, int]
@@ -383,12 +313,63 @@ class KraftController:
             lambda view: adoption.adopt_topic(view, name, topic_id, latest_epochs)
         )
 
-    # ---- upkeep
+    # ---- brokers
 
-    def maintain(self, now_ms: int) -> None:
-        if not self._stopped:
-            self._snapshots.maintain(now_ms)
+    async def register_broker(
+        self, request: BrokerRegistrationRequest
+    ) -> BrokerRegistrationResponse:
+        def decide(view: View) -> Decision[BrokerRegistrationResponse]:
+            decision = brokers.register_broker(view, request, self.heartbeats)
+            offset = view.next_offset + len(decision.records) - 1
+            epoch = decision.response.broker_epoch
+            self.heartbeats.registered(request.broker_id, epoch, offset, view.now_ms)
+            return decision
 
-    def write_snapshot(self) -> None:
-        """Write one now, whether it is due or not."""
-        self._snapshots.write(self._clock.now_ms())
+        return await self._do(decide)
+
+    async def heartbeat_broker(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        def decide(view: View) -> Decision[BrokerHeartbeatResponse]:
+            decision = brokers.heartbeat_broker(view, request, self.heartbeats)
+            self.heartbeats.touch(
+                request.broker_id,
+                request.broker_epoch,
+                request.current_metadata_offset,
+                view.now_ms,
+            )
+            if decision.records and request.want_shut_down:
+                offset = view.next_offset + len(decision.records) - 1
+                self.heartbeats.shutting_down(request.broker_id, offset)
+            return decision
+
+        return await self._do(decide)
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        response = await self._do(lambda view: brokers.unregister_broker(view, request))
+        self.heartbeats.remove(request.broker_id)
+        return response
+
+    # ---- by itself
+
+    def tick(self, now_ms: int) -> None:
+        """Called often: fence brokers that are silent, and now and then hold elections."""
+        if self._committing is None or self.raft.failure is not None:
+            return
+        try:
+            for broker_id in self.heartbeats.expired(self._committing.latest, now_ms):
+                logger.info("broker %d is fenced: its session has ended", broker_id)
+                view = self._view()
+                self._write(brokers.fence_records(view, view.image.brokers[broker_id]), now_ms)
+            config = self._effective_config(self._committing.latest)
+            if now_ms - self._unclean_ms >= config.unclean_leader_election_interval_ms:
+                self._unclean_ms = now_ms
+                self._write(elections.elect_unclean(self._view()), now_ms)
+            interval_ms = config.leader_imbalance_check_interval_seconds * 1000
+            if config.auto_leader_rebalance_enable and now_ms - self._balanced_ms >= interval_ms:
+                self._balanced_ms = now_ms
+                self._write(elections.balance_leaders(self._view()), now_ms)
+        except ApiError as error:
+            logger.warning("upkeep of the metadata waits: %s", error.message or error.code.name)
+
+    def _write(self, records: list[Message], now_ms: int) -> None:
+        if records:
+            self._active().append(records, now_ms)

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from barnabas.metadata.features import ELR_VERSION
+from barnabas.metadata.image import BrokerRegistration, ResourceType
 from barnabas.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
+    from barnabas.controller.kraft.replica_index import ReplicaIndex
     from barnabas.metadata.image import MetadataImage
     from barnabas.seams import Randomness
     from barnabas.wire.message import Message
@@ -36,6 +39,39 @@ class View:
     next_offset: int
     randomness: Randomness
     now_ms: int
+    replicas: ReplicaIndex
+    """Which partitions a broker has, in step with `image`."""
+
+    @property
+    def level(self) -> int:
+        return self.image.features.metadata_version
+
+    @property
+    def elr_enabled(self) -> bool:
+        return bool(self.image.features.finalized_levels.get(ELR_VERSION))
+
+    def min_isr(self, topic: str) -> int:
+        own = self.image.config(ResourceType.TOPIC, topic).get("min.insync.replicas", "")
+        return int(own) if own.isdecimal() else self.config.min_insync_replicas
+
+    def unclean_election_enabled(self, topic: str) -> bool:
+        own = self.image.config(ResourceType.TOPIC, topic).get("unclean.leader.election.enable")
+        return own == "true" if own is not None else self.config.unclean_leader_election_enable
+
+    def registered(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
+        """The broker that speaks in this epoch; an earlier incarnation is refused."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"No broker registration found for broker id {broker_id}",
+            )
+        if broker.epoch != broker_epoch:
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
+            )
+        return broker
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,88 +1,130 @@
-"""Who leads a partition when brokers come and go.
+"""Elections that were asked for, and those that the controller holds by itself.
 
-A broker that leaves is taken out of the in-sync sets. Where that would leave nobody, it depends on
-the feature of eligible leaders: with it, the set becomes empty and the broker is remembered as
-eligible, having everything that was committed; without it, the last one stays in the set. Either
-way the partition has no leader until such a broker is back.
-
-A broker that comes back gets the partitions that wait for it, in a new leader epoch, and so do
-those that it never gave up because it crashed: what its log lost by that, others can tell by the
-epoch.
+A preferred election gives a partition back to its first replica; the controller does it now and
+then on its own (`auto.leader.rebalance.enable`), so that leaders spread again after brokers went and
+came. An unclean election gives a partition without a leader to any replica in service, by request,
+or by itself where `unclean.leader.election.enable` allows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from barnabas.metadata.features import ELR_VERSION
-from barnabas.metadata.image import NO_LEADER, MetadataImage, PartitionRegistration, ResourceType
-from barnabas.wire.records.metadata import PartitionChangeRecord
+from barnabas.controller.kraft.decision import Decision
+from barnabas.controller.kraft.fencing import change
+from barnabas.controller.kraft.partition_change import Election
+from barnabas.metadata.image import NO_LEADER
+from barnabas.wire.errors import ApiError, ErrorCode
+from barnabas.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 if TYPE_CHECKING:
-    from barnabas.config.broker import BrokerConfig
+    from barnabas.controller.kraft.decision import View
+    from barnabas.metadata.image import PartitionRegistration, TopicImage
+    from barnabas.wire.message import Message
+
+MAX_ELECTIONS_AT_ONCE: Final = 1_000
+_TYPES: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
-def partitions_of_returning_broker(
-    image: MetadataImage, broker_id: int
-) -> Iterator[PartitionChangeRecord]:
-    for topic in image.topics.values():
+def elect_leaders(view: View, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
+    """Of the partitions named, or with null of all that need it."""
+    election = _TYPES.get(request.election_type)
+    if election is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}.")
+    records: list[Message] = []
+    results: dict[str, list[PartitionResult]] = {}
+    if request.topic_partitions is None:
+        for topic in view.image.topics.values():
+            for index in topic.partitions:
+                result = _elect(view, topic.name, index, election, records)
+                if result.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+                    results.setdefault(topic.name, []).append(result)
+    else:
+        asked = {
+            (each.topic, index): None
+            for each in request.topic_partitions
+            for index in each.partitions
+        }
+        for name, index in asked:
+            results.setdefault(name, []).append(_elect(view, name, index, election, records))
+    response = ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=name, partition_result=found)
+            for name, found in results.items()
+        ]
+    )
+    return Decision(records, response)
+
+
+def _elect(
+    view: View, name: str, index: int, election: Election, records: list[Message]
+) -> PartitionResult:
+    def refused(code: ErrorCode, message: str | None = None) -> PartitionResult:
+        return PartitionResult(
+            partition_id=index, error_code=code, error_message=message or code.message
+        )
+
+    topic = view.image.topics.get(name)
+    if topic is None:
+        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+    if not _is_needed(partition, election):
+        return refused(ErrorCode.ELECTION_NOT_NEEDED)
+    record = change(view, topic, index, partition, election=election).build()
+    if record is None:
+        if election is Election.PREFERRED:
+            return refused(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+        return refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    records.append(record)
+    return PartitionResult(partition_id=index, error_code=ErrorCode.NONE, error_message=None)
+
+
+def _is_needed(partition: PartitionRegistration, election: Election) -> bool:
+    if election is Election.PREFERRED:
+        return partition.leader != partition.replicas[0]
+    return partition.leader == NO_LEADER
+
+
+def balance_leaders(view: View) -> list[Message]:
+    """Give partitions back to their preferred leaders; the rest when more than a bound need it."""
+    records: list[Message] = []
+    for topic in view.image.topics.values():
         for index, partition in topic.partitions.items():
-            if broker_id not in partition.replicas:
+            if partition.leader == partition.replicas[0]:
                 continue
-            if partition.leader in (NO_LEADER, broker_id) and _may_lead(partition, broker_id):
-                record = PartitionChangeRecord(
-                    partition_id=index, topic_id=topic.topic_id, leader=broker_id
-                )
-                if broker_id not in partition.isr:
-                    record.isr = [broker_id]
-                if partition.elr:
-                    record.eligible_leader_replicas = []
-                if partition.last_known_elr:
-                    record.last_known_elr = []
-                yield record
+            if len(records) >= MAX_ELECTIONS_AT_ONCE:
+                return records
+            record = _preferred(view, topic, index, partition)
+            if record is not None:
+                records.append(record)
+    return records
 
 
-def _may_lead(partition: PartitionRegistration, broker_id: int) -> bool:
-    if partition.isr:
-        return broker_id in partition.isr
-    if partition.elr:
-        return broker_id in partition.elr
-    return partition.last_known_elr == (broker_id,)
+def _preferred(
+    view: View, topic: TopicImage, index: int, partition: PartitionRegistration
+) -> Message | None:
+    broker = view.image.brokers.get(partition.replicas[0])
+    if broker is None or not broker.active:
+        return None
+    return change(view, topic, index, partition, election=Election.PREFERRED).build()
 
 
-def partitions_of_leaving_broker(
-    image: MetadataImage, broker_id: int, config: BrokerConfig
-) -> Iterator[PartitionChangeRecord]:
-    elr_enabled = bool(image.features.finalized_levels.get(ELR_VERSION))
-    for topic in image.topics.values():
-        own = image.config(ResourceType.TOPIC, topic.name).get("min.insync.replicas", "")
-        minimum = int(own) if own.isdecimal() else config.min_insync_replicas
+def elect_unclean(view: View) -> list[Message]:
+    """Leaders for partitions without one, of topics that would rather lose records than wait."""
+    records: list[Message] = []
+    for topic in view.image.topics.values():
+        if not view.unclean_election_enabled(topic.name):
+            continue
         for index, partition in topic.partitions.items():
-            if broker_id in partition.isr or partition.leader == broker_id:
-                record = _without(image, partition, broker_id, minimum, elr_enabled)
-                record.partition_id = index
-                record.topic_id = topic.topic_id
-                yield record
-
-
-def _without(
-    image: MetadataImage,
-    partition: PartitionRegistration,
-    broker_id: int,
-    minimum: int,
-    elr_enabled: bool,
-) -> PartitionChangeRecord:
-    record = PartitionChangeRecord()
-    others = tuple(each for each in partition.isr if each != broker_id)
-    if partition.leader == broker_id:
-        ready = (each for each in others if (b := image.brokers.get(each)) and b.active)
-        record.leader = next(ready, NO_LEADER)
-    if others or elr_enabled:
-        record.isr = list(others)
-    if elr_enabled and len(others) < min(minimum, len(partition.replicas)):
-        eligible = [*partition.elr, *(each for each in partition.isr if each not in others)]
-        record.eligible_leader_replicas = sorted(set(eligible) - set(others))
-        if record.leader == NO_LEADER:
-            record.last_known_elr = [broker_id]
-    return record
+            if partition.leader == NO_LEADER and len(records) < MAX_ELECTIONS_AT_ONCE:
+                record = change(view, topic, index, partition).build()
+                if record is not None:
+                    records.append(record)
+    return records

@@ -58,6 +58,14 @@ def update_features(view: View, request: UpdateFeaturesRequest) -> Decision[Upda
     return Decision([] if request.validate_only else records, response)
 
 
+def quorum_level(request: UpdateFeaturesRequest) -> int | None:
+    """The level of `kraft.version` that is asked for: the quorum itself writes it."""
+    for update in request.feature_updates:
+        if update.feature == KRAFT_VERSION:
+            return update.max_version_level
+    return None
+
+
 def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
     name, level = update.feature, update.max_version_level
     try:
@@ -78,7 +86,9 @@ def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
     if level != 0 or name not in known or name == METADATA_VERSION:
         _check_support(view, name, level)
     if name == KRAFT_VERSION:
-        raise _refused(name, level, "The version of the quorum cannot be changed by this node.")
+        if level == 0 or kind is not UpgradeType.UPGRADE:
+            raise _refused(name, level, "The version of the quorum cannot be lowered.")
+        return []
     if level < present and kind is UpgradeType.UPGRADE:
         raise _refused(
             name,
@@ -108,6 +118,11 @@ def _refused(name: str, level: int, reason: str) -> ApiError:
 def _check_support(view: View, name: str, level: int) -> None:
     nodes = [(f"Local controller {view.node_id}", SUPPORTED_FEATURES)]
     nodes += [(f"Broker {each.broker_id}", each.features) for each in view.image.brokers.values()]
+    nodes += [
+        (f"Controller {each.controller_id}", each.features)
+        for each in view.image.controllers.values()
+        if each.controller_id != view.node_id
+    ]
     for who, features in nodes:
         if name not in features:
             if level == 0:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.controller.kraft.decision import Decision
 from barnabas.wire.errors import ApiError, ErrorCode
+from barnabas.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from barnabas.wire.records.metadata import ProducerIdsRecord
 
 if TYPE_CHECKING:
@@ -20,11 +24,9 @@ _LAST_ID: Final = 2**63 - 1
 
 
 def allocate_producer_ids(
-    view: View, broker_id: int, broker_epoch: int
-) -> Decision[tuple[int, int]]:
-    broker = view.image.brokers.get(broker_id)
-    if broker is None or broker.epoch != broker_epoch:
-        raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+    view: View, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
+    broker = view.registered(request.broker_id, request.broker_epoch)
     first = view.image.producer_ids.next_producer_id
     if first > _LAST_ID - BLOCK_SIZE:
         raise ApiError(
@@ -33,6 +35,9 @@ def allocate_producer_ids(
             "type limit",
         )
     record = ProducerIdsRecord(
-        broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_SIZE
+        broker_id=broker.broker_id,
+        broker_epoch=broker.epoch,
+        next_producer_id=first + BLOCK_SIZE,
     )
-    return Decision([record], (first, BLOCK_SIZE))
+    response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
+    return Decision([record], response)

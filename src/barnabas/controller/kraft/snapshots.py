@@ -1,7 +1,7 @@
 """When a snapshot of the metadata is due, and writing it.
 
 It is due after so many bytes of records, or so much time with any record at all. The image is
-immutable, so it is turned into bytes and written by a thread while the controller goes on.
+immutable, so it is turned into bytes and written by a thread while the node goes on.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from barnabas.raft.snapshot import SnapshotId, write_snapshot
 from barnabas.wire.records.metadata import encode_metadata_record
 
 if TYPE_CHECKING:
-    from barnabas.controller.kraft.committing import Committing
+    from barnabas.controller.kraft.replica import MetadataReplica
     from barnabas.metadata.image import MetadataImage
-    from barnabas.raft.quorum import Quorum
     from barnabas.seams import Background
 
 logger = logging.getLogger(__name__)
@@ -32,14 +31,12 @@ class SnapshotSettings:
 class Snapshots:
     def __init__(
         self,
-        quorum: Quorum,
-        committing: Committing,
+        replica: MetadataReplica,
         background: Background,
         settings: SnapshotSettings,
         now_ms: int,
     ) -> None:
-        self._quorum = quorum
-        self._committing = committing
+        self._replica = replica
         self._background = background
         self._settings = settings
         self._last_ms = now_ms
@@ -47,9 +44,9 @@ class Snapshots:
 
     def maintain(self, now_ms: int) -> None:
         """Write a snapshot if one is due; remove what the retention lets go."""
-        if self._writing or self._committing.failure is not None:
+        if self._writing:
             return
-        size = self._committing.bytes_since_snapshot
+        size = self._replica.bytes_since_snapshot
         interval_ms = self._settings.max_interval_ms
         too_old = size > 0 and 0 < interval_ms <= now_ms - self._last_ms
         if size >= self._settings.max_bytes_between or too_old:
@@ -59,16 +56,15 @@ class Snapshots:
 
     def write(self, now_ms: int) -> SnapshotId | None:
         """Start writing a snapshot of what is committed."""
-        image = self._committing.committed
-        quorum = self._quorum
+        image, raft = self._replica.image, self._replica.raft
         snapshot = SnapshotId(image.offset + 1, image.epoch)
-        if self._writing or snapshot in quorum.log.snapshots:
+        if self._writing or image.offset < 0 or snapshot in raft.log.snapshots:
             return None
         self._writing = True
         self._last_ms = now_ms
-        self._committing.bytes_since_snapshot = 0
-        timestamp_ms = quorum.log.last_timestamp_ms
-        kraft_version, voters = quorum.kraft_version, quorum.voters
+        self._replica.bytes_since_snapshot = 0
+        timestamp_ms = self._replica.last_timestamp_ms
+        kraft_version, voters = raft.voters_at(snapshot.offset)
 
         def work() -> None:
             data = write_snapshot(
@@ -79,7 +75,7 @@ class Snapshots:
                 kraft_version=kraft_version,
                 voters=voters,
             )
-            quorum.log.store_snapshot(snapshot, data)
+            raft.log.store_snapshot(snapshot, data)
 
         def done(_result: None, error: Exception | None) -> None:
             self._writing = False
@@ -87,7 +83,7 @@ class Snapshots:
                 logger.error("the snapshot %s was not written: %s", snapshot.file_name, error)
                 return
             logger.info("wrote the snapshot %s of the metadata", snapshot.file_name)
-            quorum.log.snapshot_stored(snapshot)
+            raft.snapshot_stored(snapshot)
             self._clean(now_ms)
 
         self._background.submit(work, done)
@@ -95,7 +91,7 @@ class Snapshots:
 
     def _clean(self, now_ms: int) -> None:
         try:
-            self._quorum.log.clean(now_ms)
+            self._replica.raft.log.clean(now_ms)
         except OSError as error:
             logger.error("old snapshots of the metadata log were not removed: %s", error)
 
