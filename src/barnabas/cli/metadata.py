@@ -12,7 +12,7 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.connect import Connect, node_options
-from barnabas.cli.output import Output, format_option
+from barnabas.cli.output import Output, cell, format_option
 
 if TYPE_CHECKING:
     from barnabas.cli.metadata_shell import Shell
@@ -71,10 +71,13 @@ def _renderer(out: Output) -> Any:
     def render(leaf: Leaf) -> str:
         if out.format == "json":
             return json.dumps(leaf.data, indent=2, ensure_ascii=False)
-        if out.format == "yaml" or isinstance(leaf.data, (dict, list)):
+        if out.format == "yaml":
             from barnabas.cli import yaml_text
 
             return yaml_text.dump(leaf.data).rstrip("\n")
+        if isinstance(leaf.data, dict):
+            width = max(map(len, leaf.data))
+            return "\n".join(f"{n:<{width}}  {cell(v)}" for n, v in leaf.data.items())
         return leaf.text
 
     return render
