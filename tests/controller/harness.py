@@ -37,7 +37,6 @@ from barnabas.wire.messages.broker_registration import (
 from barnabas.wire.records.metadata import decode_metadata_record
 from tests.log.simulated_disk import SimulatedDisk
 from tests.raft.cluster import (
-    CLUSTER_ID,
     endpoint_of,
     static_voters,
     through_the_wire,
@@ -320,7 +319,7 @@ class Quorum:
                 seed=each,
                 clock=self.clock,
                 voters=ids,
-                cluster_id=CLUSTER_ID,
+                cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
             )
             for each in ids
         }
@@ -355,6 +354,7 @@ class Quorum:
         self.clock.ms += ms
         for machine in self.machines.values():
             machine.raft.tick(self.clock.ms)
+            machine.replica.maintain(self.clock.ms)
         for _ in range(200):
             moved = False
             for node_id, machine in self.machines.items():

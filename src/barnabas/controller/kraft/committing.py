@@ -23,7 +23,12 @@ from barnabas.metadata.snapshot import record_version
 from barnabas.raft.errors import NotLeader
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.message import Message
-from barnabas.wire.records.metadata import FeatureLevelRecord, encode_metadata_record
+from barnabas.wire.records.metadata import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    encode_metadata_record,
+)
 
 if TYPE_CHECKING:
     from barnabas.raft.raft import Raft
@@ -111,6 +116,7 @@ class Committing:
     def _append(
         self, part: Sequence[Message], now_ms: int, answer: tuple[Promise, object] | None
     ) -> None:
+        assert _is_whole(part), "a transaction of ours is one batch, committed at once"
         delta = MetadataDelta(self.latest)
         delta.replay_all(part)
         level = self.latest.features.metadata_version or _level_in(part)
@@ -152,6 +158,11 @@ class Committing:
     def give_up(self, error: ApiError) -> None:
         while self._waiting:
             self._waiting.popleft().fail(error)
+
+
+def _is_whole(records: Sequence[Message]) -> bool:
+    begun = sum(isinstance(each, BeginTransactionRecord) for each in records)
+    return begun == sum(isinstance(each, EndTransactionRecord) for each in records)
 
 
 def _level_in(records: Sequence[Message]) -> int:
