@@ -162,10 +162,13 @@ class FollowerFetcher:
         ready: dict[State, list[Followed]] = {state: [] for state in State}
         for followed in self._followed.values():
             if followed.due_ms <= now_ms and followed.partition.log is not None:
-                if followed.state is State.FETCHING and self._must_flush(followed.partition):
-                    followed.due_ms = now_ms + FLUSH_WAIT_MS
-                else:
-                    ready[followed.state].append(followed)
+                ready[followed.state].append(followed)
+        unflushed = [each for each in ready[State.FETCHING] if self._must_flush(each.partition)]
+        if unflushed:
+            # None is asked for alone: the leader may take its time to answer that.
+            for followed in ready[State.FETCHING]:
+                followed.due_ms = now_ms + FLUSH_WAIT_MS
+            ready[State.FETCHING] = []
         for state in (State.TRUNCATING, State.FINDING_END, State.FINDING_START, State.FETCHING):
             asked = ready[state]
             if asked:
@@ -188,9 +191,9 @@ class FollowerFetcher:
 
     def flushed(self, partition: Partition) -> None:
         """What was replicated is on the disk now: ask for more."""
-        followed = self._followed.get(partition.key)
-        if followed is not None and followed.state is State.FETCHING and not followed.backoff_ms:
-            followed.due_ms = 0
+        for followed in self._followed.values():
+            if followed.state is State.FETCHING and not followed.backoff_ms:
+                followed.due_ms = 0
 
     def _request(self, state: State, asked: list[Followed]) -> Request:
         if state is State.FETCHING:
