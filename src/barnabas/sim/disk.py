@@ -10,9 +10,10 @@ the disk can run full.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 PAGE = 4096
 ENDLESS = 1 << 30
@@ -118,6 +119,15 @@ class SimulatedDisk:
     def check(self, operation: str, path: str) -> None:
         if self.fails(operation, path):
             raise OSError(errno.EIO, f"simulated failure to {operation}", path)
+
+    @contextlib.contextmanager
+    def well(self) -> Iterator[None]:
+        """For onlookers: nothing fails meanwhile."""
+        fails, self.fails = self.fails, lambda operation, path: False
+        try:
+            yield
+        finally:
+            self.fails = fails
 
     def take_space(self, size: int, path: str) -> None:
         """`space` is what is left until the disk is full; what is removed gives nothing back."""

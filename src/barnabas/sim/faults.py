@@ -1,7 +1,8 @@
 """What goes wrong, and when: a schedule made from the seed before anything runs.
 
-Every fault has an end. A schedule keeps at most a minority of the nodes away at a time unless it is
-told otherwise, because a cluster without a majority has nothing to prove but that it loses nothing.
+Every fault has an end. A schedule keeps at most a minority of the nodes away at a time, unless
+all of them go at once, because a cluster without a majority has nothing to prove but that it loses
+nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Faults:
             (4, self._kill),
             (3, self._cut_power),
             (2, self._restart),
+            (1, self._black_out),
             (4, self._partition),
             (4, self._one_way),
             (3, self._slow_link),
@@ -107,6 +109,16 @@ class Faults:
         if machine is not None and self._simulation.plan.power_cuts:
             machine.cut_power()
             self._after(self._some_ns(3), machine.start)
+
+    def _black_out(self) -> None:
+        """All at once."""
+        power = self._simulation.plan.power_cuts and self._rng.random() < 0.5
+        for machine in self._simulation.machines:
+            if power:
+                machine.cut_power()
+            else:
+                machine.kill()
+            self._after(self._some_ns(2), machine.start)
 
     def _restart(self) -> None:
         machine = self._victim()

@@ -48,7 +48,8 @@ class Invariants:
         for machine in self._simulation.machines:
             raft = machine.raft
             if raft is not None:
-                self._check_quorum(machine, raft)
+                with machine.disk.well():
+                    self._check_quorum(machine, raft)
         for machine in self._simulation.machines:
             if machine.node is not None:
                 for place, partition in machine.node.replicas.partitions.items():

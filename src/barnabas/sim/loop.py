@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import traceback
+import warnings
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
@@ -169,6 +170,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 coroutine = task.get_coro()
                 if isinstance(coroutine, Coroutine):
-                    with contextlib.suppress(BaseException):
+                    with warnings.catch_warnings(), contextlib.suppress(BaseException):
+                        warnings.simplefilter("ignore")
                         coroutine.close()
         self._tasks.clear()

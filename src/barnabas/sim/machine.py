@@ -75,7 +75,7 @@ class Machine:
 
     @property
     def raft(self) -> Raft | None:
-        quorum = getattr(self.node, "quorum", None)
+        quorum = getattr(self.node, "_quorum", None)
         return quorum.raft if quorum is not None else None
 
     @property
@@ -133,7 +133,7 @@ class Machine:
             self._exit(node, f"ended: {node.failure or 'in order'}")
 
     def _exit(self, node: Node, text: str) -> None:
-        if self.node is node:
+        if self.node is node and self.loop is not None and self.loop.alive:
             self._simulation.trace.note(self.name, text)
             self._end()
             self._simulation.network.kill(self.name)
