@@ -352,6 +352,9 @@ class ReplicaManager:
         """The brokers of the image, before its topics: who may be in sync, and where they are."""
         self.isr_manager.brokers = brokers
 
+    def _broker_epoch(self) -> int:
+        return self.isr_manager.broker_epoch()
+
     def _follow(self, partition: Partition) -> None:
         """Give a partition to the fetcher of its leader, or take it from where it was."""
         wanted: FetcherKey | None = None
@@ -380,7 +383,7 @@ class ReplicaManager:
                     self.node_id,
                     self,
                     self.settings,
-                    lambda: self.isr_manager.broker_epoch(),
+                    self._broker_epoch,
                 )
             self.fetchers[wanted].add(partition)
             self.fetcher_wanted(*wanted)
