@@ -17,6 +17,7 @@ import pytest
 
 from barnabas.raft.connections import Send
 from barnabas.raft.settings import RaftSettings
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.message import Message
 from barnabas.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from barnabas.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -102,10 +103,8 @@ class Simulation:
             self.deliver(node_id, send)
         if raft.wants_flush and node_id not in self.flushing:
             self.flushing.add(node_id)
-            point = raft.log.sync()
-            self.guarded(
-                node_id, self.random.randrange(1, 30), lambda: self.flushed(node_id, point)
-            )
+            delay_ms = self.random.randrange(1, 200 if self.random.random() < 0.1 else 30)
+            self.guarded(node_id, delay_ms, lambda: self.flushed(node_id))
         due_ms = raft.next_tick_ms
         if due_ms < (1 << 60) and self.ticks.get(node_id) != due_ms:
             self.ticks[node_id] = due_ms
@@ -121,11 +120,12 @@ class Simulation:
 
         self.later(delay_ms, run)
 
-    def flushed(self, node_id: int, point: object) -> None:
+    def flushed(self, node_id: int) -> None:
+        """Nothing was durable before this moment, and all of it is then."""
         self.flushing.discard(node_id)
         raft = self.nodes[node_id].raft
         assert raft is not None
-        raft.flushed(point, self.now_ms)  # type: ignore[arg-type]
+        raft.flushed(raft.log.sync(), self.now_ms)
         self.drive(node_id)
 
     def tick(self, node_id: int) -> None:
@@ -180,6 +180,8 @@ class Simulation:
             replies.clear()
             raft.handle(send.key, version, request, self.now_ms, reply, listener_name="CONTROLLER")
             self.drive(target)
+            if self.faulty and send.key is ApiKey.VOTE and self.random.random() < 0.1:
+                self.crash(target, within_ms=50)
 
         if not self.is_lost(source, target):
             self.later(self.delay_ms(), arrive)
@@ -210,20 +212,24 @@ class Simulation:
             node.start(self.now_ms)
             self.drive(node_id)
 
-    def crash(self, node_id: int) -> None:
+    def crash(self, node_id: int, within_ms: int = 3000) -> None:
         node = self.nodes[node_id]
         if node.raft is not None:
             self.lives[node_id] += 1
             self.flushing.discard(node_id)
             self.ticks.pop(node_id, None)
             node.crash(power=self.random.random() < 0.7)
-            self.later(self.random.randrange(1, 3000), lambda: self.start(node_id))
+            self.later(self.random.randrange(1, within_ms), lambda: self.start(node_id))
 
     def mischief(self) -> None:
         if not self.faulty:
             return
         ids = list(self.nodes)
-        match self.random.randrange(8):
+        match self.random.randrange(9):
+            case 8:
+                for each in ids:
+                    if self.random.random() < 0.8:
+                        self.crash(each)
             case 0 | 1:
                 self.crash(self.random.choice(ids))
             case 2:

@@ -140,7 +140,8 @@ class Raft:
 
     @property
     def leader_id(self) -> int:
-        return self._replica.leader_id
+        """-1 while it is not known, or has just resigned."""
+        return self._replica.present_leader_id
 
     @property
     def is_leader(self) -> bool:
@@ -164,7 +165,7 @@ class Raft:
         return self._replica.high_watermark
 
     def leader_endpoint(self, listener_name: str = "") -> Address | None:
-        return self._replica.leader_endpoint(listener_name)
+        return self._replica.leader_endpoint(listener_name) if self.leader_id >= 0 else None
 
     def voters_at(self, end_offset: int) -> tuple[int, VoterSet]:
         """The level of `kraft.version` and the voters that a snapshot of this much tells."""

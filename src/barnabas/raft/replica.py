@@ -105,6 +105,11 @@ class Replica:
         return self._state.election.leader_id
 
     @property
+    def present_leader_id(self) -> int:
+        """Who leads now: nobody, once this replica has resigned, though the epoch was its own."""
+        return NOBODY if isinstance(self._state, Resigned) else self.leader_id
+
+    @property
     def leader(self) -> Leader | None:
         """The state of leading, while this replica leads."""
         return self._state if isinstance(self._state, Leader) else None
@@ -236,7 +241,7 @@ class Replica:
         self._written = election
 
     def _hear(self) -> None:
-        heard = (self.leader_id, self.epoch)
+        heard = (self.present_leader_id, self.epoch)
         if heard != self._heard:
             self._heard = heard
             self._news.append(lambda: self._listener.leader_changed(*heard))
@@ -303,6 +308,7 @@ class Replica:
         if leader is not None:
             self._state = Resigned(leader.election, [], self, now_ms)
             self._after_leading(leader)
+            self._hear()
         self.connections.reset()
         self.tell()
 
