@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import ModuleType
 
-from barnabas.api.registry import advertised_versions, load_handlers
+from barnabas.api.registry import CONTROLLER_SERVED, advertised_versions, load_handlers
 from barnabas.wire.api_keys import ApiKey
 
 PAGE = Path(__file__).parent.parent / "docs" / "compatibility.md"
@@ -18,7 +19,7 @@ END = "<!-- table: end -->\n"
 NOTES = {
     ApiKey.PRODUCE: "transactional batches are refused until there is a transaction coordinator; "
     "versions 0 to 2 are advertised for librdkafka and, as in Kafka, not served",
-    ApiKey.FETCH: "from consumers; a peer that claims to be a replica is refused",
+    ApiKey.FETCH: "from consumers, followers and, on controllers, replicas of the metadata log",
     ApiKey.LIST_OFFSETS: "without tiered storage, as Kafka answers when it is off",
     ApiKey.METADATA: "a topic that is created on demand is in the first answer already",
     ApiKey.FIND_COORDINATOR: "groups; transactions and share groups are refused for good",
@@ -28,25 +29,29 @@ NOTES = {
     ApiKey.LIST_GROUPS: "classic groups",
     ApiKey.DESCRIBE_LOG_DIRS: "",
     ApiKey.DESCRIBE_CONFIGS: "no broker loggers",
-    ApiKey.DESCRIBE_QUORUM: "a quorum of one voter",
-    ApiKey.CREATE_TOPICS: "one broker, so one replica",
     ApiKey.UPDATE_FEATURES: "metadata.version",
 }
 
 
-def table() -> str:
-    handlers = load_handlers()
+def versions_of(handlers: dict[ApiKey, ModuleType], key: ApiKey) -> str:
+    if key not in handlers:
+        return ""
     shown = advertised_versions(handlers, unstable=False)
-    lines = ["| key | API | versions | remarks |", "| ---: | --- | --- | --- |"]
+    lowest, highest = handlers[key].VERSIONS
+    lowest, highest = max(lowest, shown[key][0]), min(highest, shown[key][1])
+    return str(lowest) if lowest == highest else f"{lowest}-{highest}"
+
+
+def table() -> str:
+    brokers, controllers = load_handlers(), load_handlers(CONTROLLER_SERVED)
+    lines = [
+        "| key | API | brokers | controllers | remarks |",
+        "| ---: | --- | --- | --- | --- |",
+    ]
     for key in sorted(ApiKey):
-        if key in handlers:
-            lowest, highest = handlers[key].VERSIONS
-            lowest, highest = max(lowest, shown[key][0]), min(highest, shown[key][1])
-            versions = str(lowest) if lowest == highest else f"{lowest}-{highest}"
-            note = NOTES.get(key, "")
-        else:
-            versions, note = "", "not served yet"
-        lines.append(f"| {int(key)} | {key.name} | {versions} | {note} |")
+        on_broker, on_controller = versions_of(brokers, key), versions_of(controllers, key)
+        note = NOTES.get(key, "") if on_broker or on_controller else "not served yet"
+        lines.append(f"| {int(key)} | {key.name} | {on_broker} | {on_controller} | {note} |")
     return "\n".join(lines) + "\n"
 
 

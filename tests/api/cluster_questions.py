@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.wire.messages import (
+    add_raft_voter,
+    alter_partition_reassignments,
     api_versions,
     describe_cluster,
     describe_quorum,
+    elect_leaders,
+    list_partition_reassignments,
+    remove_raft_voter,
+    unregister_broker,
     update_features,
 )
 from tests.api.interview import Interview, versions_of
@@ -22,6 +28,8 @@ def ask_about_cluster(it: Interview) -> None:
     _cluster(it)
     _quorum(it)
     _features(it)
+    _replicas(it)
+    _members(it)
 
 
 def _versions(it: Interview) -> None:
@@ -129,3 +137,46 @@ def _features(it: Interview) -> None:
         it.ask("unknown upgrade type", asked(("metadata.version", 30, 9)), version)
         it.ask("unsafe", asked(("metadata.version", 20, 3), validate_only=True), version)
         it.ask("safe", asked(("metadata.version", 20, 2), validate_only=True), version)
+
+
+def _replicas(it: Interview) -> None:
+    elect = elect_leaders.ElectLeadersRequest
+
+    def elected(topic: str, kind: int) -> Any:
+        return elect(
+            election_type=kind,
+            topic_partitions=[elect_leaders.TopicPartitions(topic=topic, partitions=[0])],
+        )
+
+    it.every("preferred", elect, lambda v: elected("first", 0))
+    it.every("unclean", elect, lambda v: elected("first", 1) if v >= 1 else None)
+    it.every("no such topic", elect, lambda v: elected("no-such-topic", 0))
+    move = alter_partition_reassignments.AlterPartitionReassignmentsRequest
+
+    def moved(topic: str, replicas: list[int] | None) -> Any:
+        partition = alter_partition_reassignments.ReassignablePartition(
+            partition_index=0, replicas=replicas
+        )
+        return move(
+            topics=[
+                alter_partition_reassignments.ReassignableTopic(name=topic, partitions=[partition])
+            ]
+        )
+
+    it.every("no such topic", move, lambda _: moved("no-such-topic", [1]))
+    it.every("no such broker", move, lambda _: moved("first", [99]))
+    it.every("nothing to cancel", move, lambda _: moved("first", None))
+    it.every("no replicas", move, lambda _: moved("first", []))
+    moving = list_partition_reassignments.ListPartitionReassignmentsRequest
+    it.every("all", moving, lambda _: moving(topics=None))
+
+
+def _members(it: Interview) -> None:
+    unregister = unregister_broker.UnregisterBrokerRequest
+    it.every("no such broker", unregister, lambda _: unregister(broker_id=99))
+    add = add_raft_voter.AddRaftVoterRequest
+    it.every(
+        "another cluster", add, lambda _: add(cluster_id="another", timeout_ms=1_000, voter_id=9)
+    )
+    remove = remove_raft_voter.RemoveRaftVoterRequest
+    it.every("another cluster", remove, lambda _: remove(cluster_id="another", voter_id=9))

@@ -112,13 +112,12 @@ def test_a_file_with_much_that_is_not_there_yet() -> None:
     assert config.unknown_settings() == ["confluent.support.metrics.enable", "super.users"]
     assert config.unsupported_settings() == [
         "authorizer.class.name",
-        "inter.broker.listener.name",
         "remote.log.storage.system.enable",
         "rsm.config.bucket",
         "transaction.max.timeout.ms",
     ]
     assert config.settings_without_effect() == ["log.cleaner.threads", "num.network.threads"]
-    assert len(warnings(config)) == 2 + 5 + 2 + 1
+    assert len(warnings(config)) == 2 + 4 + 2
 
 
 def test_a_file_of_zookeepers_time() -> None:
@@ -214,9 +213,9 @@ def test_changes_at_run_time_that_do_nothing_are_told() -> None:
 
 # Settings that are read under another name, and where.
 READ_ELSEWHERE = {
-    "process.roles": "config/support.py: one role alone is refused",
+    "process.roles": "config/broker.py: is_broker, is_controller",
+    "inter.broker.listener.name": "config/broker.py: inter_broker_listener",
     "log.dir": "config/broker.py: log.dirs",
-    "controller.quorum.bootstrap.servers": "config/broker.py: whether the node is alone",
     "max.decompressed.message.bytes": "config/topic.py: every topic's LogConfig",
     "offsets.topic.compression.codec": "server/node.py, through values",
 }

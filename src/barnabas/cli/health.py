@@ -47,10 +47,7 @@ class Trouble:
 
     @property
     def why(self) -> str:
-        told = [f"{replica}: {reason}" for replica, reason in self.reasons.items()]
-        if not told and self.min_isr > len(self.replicas):
-            return f"min.insync.replicas is {self.min_isr}, more than there are replicas"
-        return "; ".join(told)
+        return "; ".join(f"{replica}: {reason}" for replica, reason in self.reasons.items())
 
 
 @dataclass(slots=True)
@@ -74,6 +71,8 @@ class Health:
 def look(admin: Admin) -> Health:
     from barnabas.client.errors import ClientError
 
+    # Brokers are asked for after the partitions: who was fenced meanwhile explains what is missing.
+    topics = admin.list_topics()
     cluster = admin.describe_cluster(include_fenced=True)
     problems: list[str] = []
     quorum: QuorumDescription | None = None
@@ -81,7 +80,6 @@ def look(admin: Admin) -> Health:
         quorum = admin.describe_quorum()
     except ClientError as error:
         problems.append(f"the controllers' quorum cannot be asked: {error}")
-    topics = admin.list_topics()
     minimums = _minimums(admin, topics)
     try:
         moving = dict(admin.list_partition_reassignments())
@@ -99,7 +97,8 @@ def look(admin: Admin) -> Health:
     troubles = []
     for topic in topics:
         for p in topic.partitions.values():
-            least = minimums.get(topic.name, 1)
+            # A partition with fewer replicas than min.insync.replicas asks for all it has.
+            least = min(minimums.get(topic.name, 1), len(p.replicas))
             state = _state(p, least)
             if state is None:
                 continue
@@ -172,7 +171,8 @@ def _directories(
         try:
             found.update(admin.describe_log_dirs([broker]))
         except ClientError as error:
-            silent[broker] = type(error).__name__
+            code = getattr(error, "code", None)
+            silent[broker] = type(error).__name__ if code is None else code.name
     return found, silent
 
 

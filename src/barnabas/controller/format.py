@@ -12,6 +12,8 @@ last, so an interrupted run can be repeated.
 
 from __future__ import annotations
 
+import contextlib
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -188,6 +190,8 @@ def _format_directory(
 ) -> None:
     directory_id = uuids.random_uuid(randomness.randbytes)
     disk.make_directory(path)
+    with contextlib.suppress(PermissionError):
+        disk.sync_directory(posixpath.dirname(path.rstrip("/")) or ".")
     write_bootstrap(disk, path, levels, now_ms)
     if voters is not None and path == config.metadata_log_dir:
         directory = f"{path}/{CLUSTER_METADATA_DIRECTORY}"

@@ -255,7 +255,7 @@ class SimulatedDisk:
 
     def sync_directory(self, path: str) -> None:
         self.check("sync", path)
-        for change in self.changes.pop(path, []):
+        for change in self.changes.pop("" if path == "/" else path, []):
             change(self.synced_names)
         self.syncs += 1
 

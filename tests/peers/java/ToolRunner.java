@@ -39,9 +39,21 @@ final class ToolRunner {
     private final Forward err = new Forward();
     private volatile Integer exitCode;
 
+    /** Stays open: some tools close the standard streams when they are done. */
+    private static final class Unclosable extends PrintStream {
+        Unclosable(OutputStream target) {
+            super(target, true);
+        }
+
+        @Override
+        public void close() {
+            flush();
+        }
+    }
+
     ToolRunner() {
-        System.setOut(new PrintStream(out, true));
-        System.setErr(new PrintStream(err, true));
+        System.setOut(new Unclosable(out));
+        System.setErr(new Unclosable(err));
         Exit.Procedure procedure = (code, message) -> {
             if (exitCode == null) {
                 exitCode = code;

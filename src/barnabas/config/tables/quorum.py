@@ -186,6 +186,7 @@ KEYS = (
         500,
         LOW,
         at_least(0),
+        support=NOT_YET,
         doc="How often an idle controller writes a no-op record; 0 switches it off.",
     ),
     key(
