@@ -25,6 +25,7 @@ from barnabas.raft.meta_properties import load_ensemble
 from barnabas.raft.quorum_state import QuorumStateFile
 from barnabas.raft.raft import Raft, RaftSettings
 from barnabas.wire.message import Message
+from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -173,7 +174,6 @@ class Machine:
         )
         self.previous_broker_epoch = -1
         self._flushing = False
-        self.controller = self.make()
 
     def make(self) -> KraftController:
         self.published.clear()
@@ -244,6 +244,7 @@ class Machine:
         self.background.submit(raft.log.sync, done)
 
     def start(self, *, broker: bool = True) -> KraftController:
+        self.make()
         self.raft.start(self.clock.ms)
         self.flush()
         if broker:
@@ -271,7 +272,7 @@ class Machine:
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in SUPPORTED_FEATURES.items()
             ],
-            log_dirs=[bytes([broker_id]) * 16],
+            log_dirs=[str(broker_id).encode().ljust(16, b"d")],
         )
         for name, value in changes.items():
             setattr(request, name, value)
@@ -290,8 +291,14 @@ class Machine:
 
     def restart(self, *, broker: bool = True) -> KraftController:
         """After whatever happened to the controller before."""
-        self.make()
         return self.start(broker=broker)
+
+    def producer_ids(self) -> range:
+        """One more block of them, for this node's broker."""
+        epoch = self.replica.image.brokers[self.config.node_id].epoch
+        request = AllocateProducerIdsRequest(broker_id=self.config.node_id, broker_epoch=epoch)
+        found = run(self.controller.allocate_producer_ids_for(request))
+        return range(found.producer_id_start, found.producer_id_start + found.producer_id_len)
 
     def stop(self) -> None:
         run(self.controller.stop())
@@ -325,6 +332,7 @@ class Quorum:
         }
         self.cut_off: set[int] = set()
         for machine in self.machines.values():
+            machine.make()
             machine.raft.start(self.clock.ms)
 
     def _deliver(self, sender: int) -> bool:

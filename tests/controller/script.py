@@ -8,7 +8,14 @@ of `requests.py`; the others are about the controller itself:
     broker ID [epoch] ...         register | heartbeat [fence|shutdown|behind] | unregister
     producer-ids                  one more block of them
     restart | crash               the controller stops in order, or loses its power
-    advance MS                    time goes on, and upkeep is done
+    advance MS [ID ...]           time goes on, these brokers are alive, and upkeep is done
+    brokers ID[:RACK] ...         register these and let them serve
+    isr T-0 1,2 [key=value ...]   AlterPartition: leader=, leader-epoch=, partition-epoch=, recovery=,
+                                  broker-epoch= (of the leader), epochs= (of the members); +1 is relative
+    elect preferred|unclean [T-0 ...]
+    reassign T-0 1,2|cancel [same-factor]
+    reassignments
+    directory BROKER NAME T-0     AssignReplicasToDirs
     files                         what is in the directory of the metadata log
 """
 
@@ -20,15 +27,21 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from barnabas.metadata.image import MetadataImage
-from barnabas.wire.errors import ApiError
+from barnabas.metadata.image import MetadataImage, PartitionRegistration
+from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.message import Message
+from barnabas.wire.messages import alter_partition, elect_leaders
+from barnabas.wire.messages import alter_partition_reassignments as reassignments
+from barnabas.wire.messages import assign_replicas_to_dirs as assignments
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     Feature,
     Listener,
+)
+from barnabas.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
 )
 from barnabas.wire.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.wire.records import metadata as records
@@ -162,8 +175,7 @@ class Script:
     def do_advance(self, words: list[str]) -> None:
         self.machine.clock.ms += int(words[0])
         self.machine.disk.now_ms = self.machine.clock.ms
-        broker = self.image.brokers[1]
-        self.machine.heartbeat(1, broker.epoch, metadata_offset=self.image.offset)
+        self.do_alive(["1", *words[1:]])
         self.machine.replica.maintain(self.machine.clock.ms)
         self.machine.controller.tick(self.machine.clock.ms)
 
@@ -180,6 +192,7 @@ class Script:
                 self._lines.append(
                     f"{name}-{index} leader={partition.leader} epoch={partition.leader_epoch} "
                     f"isr={list(partition.isr)} elr={list(partition.elr)}"
+                    + (" recovering" if partition.leader_recovery_state else "")
                 )
 
     # ---- brokers and producer ids
@@ -212,7 +225,9 @@ class Script:
                     max_supported_version=int(high),
                 )
             ],
-            log_dirs=[each.encode().ljust(16, b"d") for each in directories.split(",") if each],
+            rack=given.get("rack"),
+            previous_broker_epoch=int(given.get("previous", -1)),
+            log_dirs=[_directory(each) for each in directories.split(",") if each],
         )
         self._ask(
             self.machine.controller.register_broker(request),
@@ -229,6 +244,11 @@ class Script:
             current_metadata_offset=epoch - 1 if "behind" in options else self.image.offset,
             want_fence="fence" in options,
             want_shut_down="shutdown" in options,
+            offline_log_dirs=[
+                _directory(each.removeprefix("offline="))
+                for each in options
+                if each.startswith("offline=")
+            ],
         )
         self._ask(
             self.machine.controller.heartbeat_broker(request),
@@ -241,6 +261,165 @@ class Script:
     def do_unregister(self, words: list[str]) -> None:
         request = UnregisterBrokerRequest(broker_id=int(words[0]))
         self._ask(self.machine.controller.unregister_broker(request), lambda _: ["unregistered"])
+
+    def do_brokers(self, words: list[str]) -> None:
+        for word in words:
+            broker_id, _, rack = word.partition(":")
+            epoch = self.machine.register(
+                int(broker_id), incarnation=broker_id.encode() * 16, rack=rack or None
+            )
+            self.machine.heartbeat(int(broker_id), epoch, metadata_offset=self.image.offset)
+        self._shown = self.machine.raft.log.end_offset
+
+    def do_alive(self, words: list[str]) -> None:
+        """Heartbeats of brokers that have seen everything; what they are told is not shown."""
+        for word in words:
+            broker = self.image.brokers[int(word)]
+            self.machine.heartbeat(int(word), broker.epoch, metadata_offset=self.image.offset)
+
+    # ---- partitions
+
+    def _partition(self, word: str) -> tuple[bytes, int, PartitionRegistration | None]:
+        name, _, index = word.rpartition("-")
+        topic = self.image.topics.get(name)
+        if topic is None:
+            return b"?" * 16, int(index), None
+        return topic.topic_id, int(index), topic.partitions.get(int(index))
+
+    def do_isr(self, words: list[str]) -> None:
+        word, isr, *options = words
+        given = dict(option.split("=", 1) for option in options)
+        topic_id, index, partition = self._partition(word)
+        leader = int(given.get("leader", partition.leader if partition else 1))
+        broker = self.image.brokers.get(leader)
+        members = [int(each) for each in isr.split(",") if each]
+        epochs = {each: b.epoch for each in members if (b := self.image.brokers.get(each))}
+        shift = int(given.get("epochs", 0))
+        data = alter_partition.AlterPartitionRequestPartitionData(
+            partition_index=index,
+            leader_epoch=(partition.leader_epoch if partition else 0)
+            + int(given.get("leader-epoch", 0)),
+            partition_epoch=(partition.partition_epoch if partition else 0)
+            + int(given.get("partition-epoch", 0)),
+            leader_recovery_state=int(given.get("recovery", 0)),
+            new_isr_with_epochs=[
+                alter_partition.BrokerState(
+                    broker_id=each, broker_epoch=epochs.get(each, 0) + shift
+                )
+                for each in members
+            ],
+        )
+        request = alter_partition.AlterPartitionRequest(
+            broker_id=leader,
+            broker_epoch=(broker.epoch if broker else 0) + int(given.get("broker-epoch", 0)),
+            topics=[
+                alter_partition.AlterPartitionRequestTopicData(topic_id=topic_id, partitions=[data])
+            ],
+        )
+
+        def show(response: alter_partition.AlterPartitionResponse) -> list[str]:
+            found = response.topics[0].partitions[0]
+            if found.error_code:
+                return [ErrorCode(found.error_code).name]
+            return [
+                f"leader={found.leader_id} leader-epoch={found.leader_epoch} isr={found.isr} "
+                f"recovery={found.leader_recovery_state} partition-epoch={found.partition_epoch}"
+            ]
+
+        self._ask(self.machine.controller.alter_partition(request), show)
+
+    def do_elect(self, words: list[str]) -> None:
+        kind, *partitions = words
+        request = elect_leaders.ElectLeadersRequest(
+            election_type={"preferred": 0, "unclean": 1}.get(kind, 9),
+            topic_partitions=[
+                elect_leaders.TopicPartitions(
+                    topic=each.rpartition("-")[0], partitions=[int(each.rpartition("-")[2])]
+                )
+                for each in partitions
+            ]
+            or None,
+        )
+
+        def show(response: elect_leaders.ElectLeadersResponse) -> list[str]:
+            return [
+                f"{topic.topic}-{each.partition_id}: "
+                f"{requests.error(each.error_code, each.error_message)}"
+                for topic in response.replica_election_results
+                for each in topic.partition_result
+            ]
+
+        self._ask(self.machine.controller.elect_leaders(request), show)
+
+    def do_reassign(self, words: list[str]) -> None:
+        word, target, *options = words
+        name, _, index = word.rpartition("-")
+        replicas = None if target == "cancel" else [int(each) for each in target.split(",") if each]
+        request = reassignments.AlterPartitionReassignmentsRequest(
+            allow_replication_factor_change="same-factor" not in options,
+            topics=[
+                reassignments.ReassignableTopic(
+                    name=name,
+                    partitions=[
+                        reassignments.ReassignablePartition(
+                            partition_index=int(index), replicas=replicas
+                        )
+                    ],
+                )
+            ],
+        )
+
+        def show(response: reassignments.AlterPartitionReassignmentsResponse) -> list[str]:
+            found = response.responses[0].partitions[0]
+            return [requests.error(found.error_code, found.error_message)]
+
+        self._ask(self.machine.controller.alter_partition_reassignments(request), show)
+
+    def do_reassignments(self, words: list[str]) -> None:
+        request = ListPartitionReassignmentsRequest(topics=None)
+        self._ask(
+            self.machine.controller.list_partition_reassignments(request),
+            lambda response: [
+                f"{topic.name}-{each.partition_index} replicas={each.replicas} "
+                f"adding={each.adding_replicas} removing={each.removing_replicas}"
+                for topic in response.topics
+                for each in topic.partitions
+            ],
+        )
+
+    def do_directory(self, words: list[str]) -> None:
+        broker_id, directory, word = words
+        topic_id, index, _partition = self._partition(word)
+        broker = self.image.brokers.get(int(broker_id))
+        request = assignments.AssignReplicasToDirsRequest(
+            broker_id=int(broker_id),
+            broker_epoch=broker.epoch if broker else 0,
+            directories=[
+                assignments.AssignReplicasToDirsRequestDirectoryData(
+                    id=_directory(directory),
+                    topics=[
+                        assignments.AssignReplicasToDirsRequestTopicData(
+                            topic_id=topic_id,
+                            partitions=[
+                                assignments.AssignReplicasToDirsRequestPartitionData(
+                                    partition_index=index
+                                )
+                            ],
+                        )
+                    ],
+                )
+            ],
+        )
+        self._ask(
+            self.machine.controller.assign_replicas_to_dirs(request),
+            lambda response: [
+                ErrorCode(response.directories[0].topics[0].partitions[0].error_code).name
+            ],
+        )
+
+
+def _directory(name: str) -> bytes:
+    return name.encode().ljust(16, b"d")
 
 
 def _set(record: Message) -> str:

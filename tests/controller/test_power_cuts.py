@@ -141,11 +141,11 @@ def test_creating_topics() -> None:
 def test_writing_a_snapshot() -> None:
     def act(machine: Machine) -> None:
         create(machine, "a")
-        machine.controller.write_snapshot()
+        machine.replica.write_snapshot(machine.clock.ms)
         machine.clock.ms += 10 * 86_400_000
         machine.disk.now_ms = machine.clock.ms
         create(machine, "b")
-        machine.controller.maintain(machine.clock.ms)
+        machine.replica.maintain(machine.clock.ms)
         create(machine, "c")
 
     at_every_step(act, check_topics, started=True)
@@ -154,12 +154,11 @@ def test_writing_a_snapshot() -> None:
 def test_producer_ids_are_never_given_twice() -> None:
     def act(machine: Machine) -> None:
         for _ in range(3):
-            first, _count = run(machine.controller.allocate_producer_ids())
-            machine.answered.append(first)  # type: ignore[attr-defined]
+            machine.answered.append(machine.producer_ids()[0])  # type: ignore[attr-defined]
 
     def check(machine: Machine) -> None:
-        first, _count = run(machine.restart().allocate_producer_ids())
-        given = [*machine.answered, first]  # type: ignore[attr-defined]
+        machine.restart()
+        given = [*machine.answered, machine.producer_ids()[0]]  # type: ignore[attr-defined]
         assert len(set(given)) == len(given)
 
     at_every_step(act, check, started=True)
@@ -174,6 +173,7 @@ def test_a_write_that_fails_is_not_answered(operation: str) -> None:
     machine.disk.fails = lambda name, path: name == operation
     with pytest.raises(ApiError):
         create(machine, "lost")
+    machine.replica.maintain(machine.clock.ms)
     assert len(machine.failures) == 1
     machine.disk.fails = lambda name, path: False
     machine.disk.power_cut(random.Random(1))

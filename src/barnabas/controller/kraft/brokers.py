@@ -73,7 +73,7 @@ def register_broker(
         epoch, fenced, stopping = present.epoch, present.fenced, present.in_controlled_shutdown
     else:
         if present is not None and heartbeats.has_session(
-            present.broker_id, present.epoch, view.now_ms
+            present.broker_id, present.epoch, view.monotonic_ms
         ):
             raise ApiError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,

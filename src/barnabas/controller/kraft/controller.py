@@ -144,8 +144,9 @@ class KraftController:
         if not is_new:
             self._warn(image)
         self._committing = Committing(self.raft, image, epoch, self._new_promise)
-        self.heartbeats.begin(image.brokers.values(), now_ms)
-        self._balanced_ms = self._unclean_ms = now_ms
+        monotonic_ms = self._clock.monotonic_ms()
+        self.heartbeats.begin(image.brokers.values(), monotonic_ms)
+        self._balanced_ms = self._unclean_ms = monotonic_ms
         logger.info("the controller of node %d is active in epoch %d", self.node_id, epoch)
         if self.replica.in_transaction:
             reason = "the transaction was not finished by its controller"
@@ -215,6 +216,7 @@ class KraftController:
             next_offset=self.raft.log.end_offset,
             randomness=self._randomness,
             now_ms=self._clock.now_ms(),
+            monotonic_ms=self._clock.monotonic_ms(),
             replicas=committing.replicas,
         )
 
@@ -322,7 +324,7 @@ class KraftController:
             decision = brokers.register_broker(view, request, self.heartbeats)
             offset = view.next_offset + len(decision.records) - 1
             epoch = decision.response.broker_epoch
-            self.heartbeats.registered(request.broker_id, epoch, offset, view.now_ms)
+            self.heartbeats.registered(request.broker_id, epoch, offset, view.monotonic_ms)
             return decision
 
         return await self._do(decide)
@@ -334,7 +336,7 @@ class KraftController:
                 request.broker_id,
                 request.broker_epoch,
                 request.current_metadata_offset,
-                view.now_ms,
+                view.monotonic_ms,
             )
             if decision.records and request.want_shut_down:
                 offset = view.next_offset + len(decision.records) - 1
@@ -354,18 +356,20 @@ class KraftController:
         """Called often: fence brokers that are silent, and now and then hold elections."""
         if self._committing is None or self.raft.failure is not None:
             return
+        monotonic_ms = self._clock.monotonic_ms()
         try:
-            for broker_id in self.heartbeats.expired(self._committing.latest, now_ms):
+            for broker_id in self.heartbeats.expired(self._committing.latest, monotonic_ms):
                 logger.info("broker %d is fenced: its session has ended", broker_id)
                 view = self._view()
                 self._write(brokers.fence_records(view, view.image.brokers[broker_id]), now_ms)
             config = self._effective_config(self._committing.latest)
-            if now_ms - self._unclean_ms >= config.unclean_leader_election_interval_ms:
-                self._unclean_ms = now_ms
+            if monotonic_ms - self._unclean_ms >= config.unclean_leader_election_interval_ms:
+                self._unclean_ms = monotonic_ms
                 self._write(elections.elect_unclean(self._view()), now_ms)
             interval_ms = config.leader_imbalance_check_interval_seconds * 1000
-            if config.auto_leader_rebalance_enable and now_ms - self._balanced_ms >= interval_ms:
-                self._balanced_ms = now_ms
+            due = monotonic_ms - self._balanced_ms >= interval_ms
+            if config.auto_leader_rebalance_enable and due:
+                self._balanced_ms = monotonic_ms
                 self._write(elections.balance_leaders(self._view()), now_ms)
         except ApiError as error:
             logger.warning("upkeep of the metadata waits: %s", error.message or error.code.name)

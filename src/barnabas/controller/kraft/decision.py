@@ -39,6 +39,8 @@ class View:
     next_offset: int
     randomness: Randomness
     now_ms: int
+    monotonic_ms: int
+    """For how long things last; `now_ms` may jump."""
     replicas: ReplicaIndex
     """Which partitions a broker has, in step with `image`."""
 

@@ -1,14 +1,17 @@
 """Which brokers get a new partition.
 
-Replicas are striped: the brokers stand in a circle, in turns of their racks, each partition starts
-one place further than the one before, and the starting point is random, so that load spreads over
-brokers however small the topics are. Brokers out of service get replicas only when there are too
-few others, and never the first place.
+Leaders are striped: the brokers stand in a circle, in turns of their racks, each partition is led by
+the one after the leader of the partition before, and the starting point is random, so that load
+spreads over brokers however small the topics are. The followers come from the next places of the
+circle, but first from racks that the partition is not in yet, so that as few replicas as possible
+are lost with a rack. Brokers out of service get replicas only when there are too few others, and
+never the first place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.wire import uuids
@@ -42,14 +45,33 @@ def place_replicas(
             replication_factor,
             "All brokers are currently fenced, or have all their log directories cordoned.",
         )
+    racks = {broker.broker_id: broker.rack for broker in usable}
     placed = []
     for index in range(first_partition, first_partition + partition_count):
         lap = index // len(active)
         circle = _rotated(active, index)
         # A shift each lap, so that the same leader does not always have the same followers.
-        followers = _rotated(circle[1:], lap) + _rotated(waiting, index)
-        placed.append([circle[0], *followers[: replication_factor - 1]])
+        followers = _rotated(circle[1:], lap)
+        replicas = _spread([circle[0]], followers, replication_factor, racks)
+        placed.append(_spread(replicas, _rotated(waiting, index), replication_factor, racks))
     return placed
+
+
+def _spread(
+    chosen: list[int],
+    candidates: Sequence[int],
+    replication_factor: int,
+    racks: Mapping[int, str | None],
+) -> list[int]:
+    """Add candidates, always one of a rack that has the fewest of the chosen."""
+    used = Counter(racks[broker_id] for broker_id in chosen)
+    chosen, left = list(chosen), list(candidates)
+    while left and len(chosen) < replication_factor:
+        best = min(left, key=lambda broker_id: used[racks[broker_id]])
+        left.remove(best)
+        chosen.append(best)
+        used[racks[best]] += 1
+    return chosen
 
 
 def _cordoned(broker: BrokerRegistration) -> bool:
