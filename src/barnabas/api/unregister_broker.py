@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -22,9 +21,3 @@ async def handle(
     node: Node, context: Context, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     return await node.controller.unregister_broker(request)
-
-
-def error_response(
-    request: UnregisterBrokerRequest, code: ErrorCode, version: int
-) -> UnregisterBrokerResponse:
-    return UnregisterBrokerResponse(error_code=code, error_message=code.message)

@@ -242,7 +242,11 @@ class Reconfiguration:
 
     def _leader_for(self, cluster_id: str | None, finish: Finish) -> Leader | None:
         if not is_our_cluster(self._replica, cluster_id):
-            finish(ErrorCode.INCONSISTENT_CLUSTER_ID, None)
+            finish(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f'The given id "{cluster_id}" doesn\'t match the cluster id '
+                f'"{self._replica.cluster_id}"',
+            )
             return None
         error = check_leader_request(self._replica, self._replica.epoch)
         if error is not NONE:

@@ -28,7 +28,7 @@ from barnabas.server.connection import ConnectionSettings
 from barnabas.server.endpoint import Endpoint
 from barnabas.server.metadata_cache import NodeAddress
 from barnabas.server.pipeline import Pipeline
-from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.api_keys import ApiKey, response_class
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -121,7 +121,7 @@ class ControllerServer:
         except ApiError as error:
             if error.code is ErrorCode.NOT_CONTROLLER:
                 raise
-            answer = module.error_response(request, error.code, version)
+            answer = _error_response(module, request, error, version)
         response: Message = answer
         return response
 
@@ -234,6 +234,13 @@ class ControllerServer:
     def _is_known(self, image: MetadataImage) -> bool:
         known = image.controllers.get(self.node_id)
         return known is not None and known.incarnation_id == self.incarnation_id
+
+
+def _error_response(module: ModuleType, request: Any, error: ApiError, version: int) -> Any:
+    if hasattr(module, "error_response"):
+        return module.error_response(request, error.code, version)
+    response: Any = response_class(module.KEY)
+    return response(error_code=error.code, error_message=error.message or error.code.message)
 
 
 class ControllerMetadata:
