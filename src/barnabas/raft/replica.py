@@ -30,7 +30,6 @@ from barnabas.raft.voter_history import VoterHistory
 from barnabas.raft.voters import (
     ReplicaKey,
     VoterEndpoint,
-    VoterNode,
     VoterSet,
     endpoint_address,
 )
@@ -361,22 +360,19 @@ class Replica:
     def _begin_epoch(self, leader: Leader, ballot: Ballot, now_ms: int) -> None:
         """The batch that every epoch begins with. Voters that so far stand in a snapshot before
         the log's beginning only, as after formatting, are repeated in the log."""
-        version = 1 if self.voter_history.kraft_version >= 1 else 0
-
-        def voter(each: VoterNode) -> LeaderChangeVoter:
-            if version == 0:
-                return LeaderChangeVoter(voter_id=each.voter_id)
-            return LeaderChangeVoter(voter_id=each.voter_id, voter_directory_id=each.directory_id)
-
-        voters = ballot.voters.voters
+        # Version 1 would have directories, but Apache Kafka reads every one as version 0.
         change = LeaderChangeMessage(
-            version=version,
+            version=0,
             leader_id=self.node_id,
-            voters=[voter(each) for each in voters],
-            granting_voters=[voter(each) for each in voters if each.voter_id in ballot.granted],
+            voters=[LeaderChangeVoter(voter_id=each) for each in ballot.voters.ids],
+            granting_voters=[
+                LeaderChangeVoter(voter_id=each)
+                for each in ballot.voters.ids
+                if each in ballot.granted
+            ],
         )
         controls = [(ControlType.LEADER_CHANGE, encode_control_record(change))]
-        if version == 1 and self.voter_history.last_offset < 0:
+        if self.voter_history.kraft_version >= 1 and self.voter_history.last_offset < 0:
             controls += self.voter_controls(self.voters, self.voter_history.kraft_version)
         self.append_control(controls, now_ms)
 
