@@ -32,6 +32,7 @@ from barnabas.coordinator.group.coordinator import OFFSETS_TOPIC, GroupCoordinat
 from barnabas.log.disk import RealDisk, ThreadBackground, open_segments_limit
 from barnabas.log.manager import LogManager
 from barnabas.metadata.image import Listener, ResourceType
+from barnabas.raft.errors import StorageError
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
 from barnabas.server.auto_create import TopicCreation
@@ -206,6 +207,8 @@ class Node:
         )
         self.replication = Replication(self)
         self._quorum: NodeQuorum | None = None
+        self._is_catching_up = True
+        self._starting: asyncio.Task[object] | None = None
         self._waiting_for_image: list[tuple[Callable[[MetadataImage], bool], Any]] = []
         self._advertised_versions: dict[ApiKey, tuple[int, int]] = {}
         self._log_configs: dict[str, LogConfig] = {}
@@ -333,6 +336,9 @@ class Node:
     def _give_up(self, reason: str) -> None:
         logger.critical("%s: shutting down", reason)
         self.failure = reason
+        if self._starting is not None:
+            self._starting.cancel()  # whatever it waits for will never be
+            return
         self._stopping = self._stopping or self.world.loop.create_task(self._tear_down(clean=False))
 
     # ---- following the metadata
@@ -358,6 +364,10 @@ class Node:
                 self.logs.update_config(name, self.log_config(name))
             elif resource_type == ResourceType.BROKER:
                 apply_dynamic_config(self)
+        if self._is_catching_up:
+            if self._waiting_for_image:
+                self._tell_waiting(image)
+            return
         running = self.lifecycle.state is BrokerState.RUNNING
         deleted = list(delta.deleted_topics.values())
         if is_anew:
@@ -404,6 +414,7 @@ class Node:
     async def start(self) -> None:
         from barnabas.server.node_quorum import NodeQuorum, format_if_empty
 
+        self._starting = asyncio.current_task()
         self.lifecycle.become(BrokerState.STARTING)
         if self.config.is_broker:
             self.handlers = load_handlers()
@@ -432,8 +443,14 @@ class Node:
                 await self._join()
             self.maintenance.start()
         except BaseException:
+            starting, self._starting = self._starting, None
+            if self.failure is not None and starting is not None and starting.cancelling():
+                starting.uncancel()
             await self._tear_down(clean=False)
+            if self.failure is not None:
+                raise StorageError(self.failure) from None
             raise
+        self._starting = None
         if self.config.is_broker:
             self.groups.start()
         self.lifecycle.become(BrokerState.RUNNING)
@@ -453,8 +470,18 @@ class Node:
         lifecycle.start_heartbeats()
         self.replication.start()
         await self.until_known(lambda image: image.offset >= epoch)
+        self._take_partitions()
         await settle_strays(self)
         await lifecycle.unfence()
+
+    def _take_partitions(self) -> None:
+        """From here on partitions follow the metadata. Before, it told of epochs long ago, and to
+        lead in one of those would spoil what the logs know of later ones."""
+        self._is_catching_up = False
+        for topic in self.metadata.image.topics.values():
+            self.replicas.apply_topic(topic, is_new=False)
+            if topic.name == OFFSETS_TOPIC:
+                self._lead_groups(topic)
 
     def _registered_listeners(self) -> list[Listener]:
         protocols = self.config.listener_security_protocol_map
