@@ -12,7 +12,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.api import DEFERRED, fetch, list_offsets, offset_for_leader_epoch, produce
+from barnabas.api import (
+    DEFERRED,
+    delete_records,
+    fetch,
+    list_offsets,
+    offset_for_leader_epoch,
+    produce,
+)
 from barnabas.config.topic import LogConfig
 from barnabas.delayed.timer import TimingWheel
 from barnabas.log.log import Log
@@ -43,9 +50,15 @@ from tests.log.batches import batch, read_all
 from tests.log.simulated_disk import SimulatedDisk
 
 TOPIC_ID = b"t" * 16
-VERSIONS = {ApiKey.FETCH: 17, ApiKey.LIST_OFFSETS: 9, ApiKey.OFFSET_FOR_LEADER_EPOCH: 4}
+VERSIONS = {
+    ApiKey.FETCH: 17,
+    ApiKey.DELETE_RECORDS: 2,
+    ApiKey.LIST_OFFSETS: 9,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
+}
 HANDLERS: dict[ApiKey, Any] = {
     ApiKey.FETCH: fetch,
+    ApiKey.DELETE_RECORDS: delete_records,
     ApiKey.LIST_OFFSETS: list_offsets,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
 }

@@ -68,6 +68,11 @@ class Replicas:
         config: LogConfig | None = None,
     ) -> None:
         self.disk = disk or SimulatedDisk()
+        if disk is None or not any(disk.exists(directory) for directory in directories):
+            # Whoever formats a directory makes its name durable.
+            for directory in directories:
+                self.disk.make_directory(directory)
+            self.disk.sync_everything()
         self.clock = Clock()
         self.background = HeldBackground()
         self.wheel = TimingWheel(self.clock.now_ms)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from barnabas.replica.fetcher import State
 from barnabas.replica.settings import ReplicaSettings
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from barnabas.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -252,3 +257,37 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_served_there() -> Non
     assert (data.preferred_read_replica, len(data.records)) == (2, 0)
     data = cluster.brokers[2].handle(request).response.responses[0].partitions[0]
     assert (data.preferred_read_replica, len(data.records) > 0) == (-1, True)
+
+
+def delete_below(offset: int, timeout_ms: int = 10_000) -> DeleteRecordsRequest:
+    partition = DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsTopic(name="t", partitions=[partition])
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def test_records_are_deleted_once_all_live_replicas_have_let_go() -> None:
+    cluster = Cluster(3)
+    cluster.leader.produce(b"1")
+    for node in (2, 3, 2, 3):
+        cluster.fetch(node)
+    cluster.fenced.add(3)
+    cluster.publish()
+    answer = cluster.leader.handle(delete_below(-1))
+    assert answer.response is None
+    cluster.fetch(2)
+    cluster.fetch(2)
+    result = answer.response.topics[0].partitions[0]
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 1)
+    assert cluster.brokers[2].log.log_start_offset == 1
+
+
+def test_a_deletion_that_a_replica_does_not_follow_times_out() -> None:
+    cluster = Cluster(2)
+    cluster.leader.produce(b"1")
+    cluster.fetch(2)
+    cluster.fetch(2)
+    answer = cluster.leader.handle(delete_below(1, timeout_ms=100))
+    cluster.pass_time(101)
+    result = answer.response.topics[0].partitions[0]
+    assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert cluster.leader.log.log_start_offset == 1
