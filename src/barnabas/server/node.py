@@ -35,6 +35,7 @@ from barnabas.metadata.image import Listener, ResourceType
 from barnabas.raft.errors import StorageError
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
+from barnabas.replica.settings import ReplicaSettings
 from barnabas.server.auto_create import TopicCreation
 from barnabas.server.broker_lifecycle import BrokerLifecycle
 from barnabas.server.broker_state import BrokerState, Lifecycle
@@ -57,7 +58,7 @@ from barnabas.server.node_metrics import serve_metrics
 from barnabas.server.pipeline import Pipeline
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.real import SYSTEM_RANDOMNESS, SocketTransport, SystemClock
-from barnabas.server.replication import Replication, replica_settings
+from barnabas.server.replication import Replication
 from barnabas.server.strays import settle_strays
 from barnabas.wire import uuids
 from barnabas.wire.api_keys import ApiKey
@@ -153,7 +154,7 @@ class Node:
             defer=self._defer,
             background=world.background,
             flush_before_ack=config.barnabas_flush_before_ack,
-            settings=replica_settings(config),
+            settings=ReplicaSettings.of(config),
         )
         self.logs.failed = self.replicas.directory_failed
         self.replicas.all_directories_failed = self._all_directories_failed

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from barnabas.replica.settings import ReplicaSettings
 from barnabas.server.peer_channel import PeerChannel
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ApiError
@@ -18,7 +17,6 @@ from barnabas.wire.errors import ApiError
 if TYPE_CHECKING:
     import asyncio
 
-    from barnabas.config.broker import BrokerConfig
     from barnabas.delayed.timer import Timeout
     from barnabas.replica.fetcher import FollowerFetcher
     from barnabas.seams import Address
@@ -84,12 +82,12 @@ class Replication:
             return
         if self._isr_timer is not None:
             self._isr_timer.cancel()
-        delay_ms = max(0, due_ms - self._node.clock.monotonic_ms())
+        delay_ms = max(0, due_ms - self._node.clock.now_ms())
         self._isr_timer = self._node.network.wheel.add(delay_ms, self._propose)
 
     def _propose(self) -> None:
         self._isr_timer = None
-        request = self._node.replicas.isr_manager.take_request(self._node.clock.monotonic_ms())
+        request = self._node.replicas.isr_manager.take_request(self._node.clock.now_ms())
         if request is not None:
             self._isr_task = self._node.world.loop.create_task(self._ask(request))
 
@@ -101,7 +99,7 @@ class Replication:
             logger.info("a change of in-sync replicas was not answered: %s", error.code.name)
         self._isr_task = None
         if not self._closed:
-            self._node.replicas.isr_manager.answered(response, self._node.clock.monotonic_ms())
+            self._node.replicas.isr_manager.answered(response, self._node.clock.now_ms())
             self._isr_wanted()
 
 
@@ -141,7 +139,7 @@ class FetcherLoop:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now_ms = self._node.clock.monotonic_ms()
+        now_ms = self._node.clock.now_ms()
         sent = self.fetcher.next_request(now_ms)
         if sent is None:
             due_ms = self.fetcher.next_due_ms
@@ -149,7 +147,7 @@ class FetcherLoop:
                 delay_ms = max(1, due_ms - now_ms)
                 self._timer = self._node.network.wheel.add(delay_ms, self._go_on)
             return
-        channel = self._connected()
+        channel, config = self._connected(), self._node.config
         self._in_flight = True
         if channel is None:
             self._node.world.loop.call_soon(self._done, None, None)
@@ -158,7 +156,7 @@ class FetcherLoop:
             ApiKey(sent.API_KEY),
             sent,
             self._done,
-            timeout_ms=self._node.config.replica_socket_timeout_ms,
+            timeout_ms=config.replica_socket_timeout_ms + config.replica_fetch_wait_max_ms,
         )
 
     def _done(self, response: Any, error: Exception | None) -> None:
@@ -168,7 +166,7 @@ class FetcherLoop:
         if error is not None:
             logger.info("fetching from broker %d: %s", self._leader_id, error)
         self._node.network.environment.turn.run(
-            lambda: self.fetcher.answered(response, self._node.clock.monotonic_ms())
+            lambda: self.fetcher.answered(response, self._node.clock.now_ms())
         )
         self._go_on()
 
@@ -197,18 +195,3 @@ def address_of(node: Node, broker_id: int) -> Address | None:
         return None
     listener = broker.listener(node.config.inter_broker_listener)
     return None if listener is None else (listener.host, listener.port)
-
-
-def replica_settings(config: BrokerConfig) -> ReplicaSettings:
-    return ReplicaSettings(
-        lag_time_max_ms=config.replica_lag_time_max_ms,
-        num_replica_fetchers=config.num_replica_fetchers,
-        fetch_backoff_ms=config.replica_fetch_backoff_ms,
-        fetch_max_bytes=config.replica_fetch_max_bytes,
-        fetch_min_bytes=config.replica_fetch_min_bytes,
-        fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
-        fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
-        rack_aware_selector=str(config.values["replica.selector.class"] or "").endswith(
-            "RackAwareReplicaSelector"
-        ),
-    )
