@@ -47,6 +47,15 @@ class QuorumStateFile:
                 "is the only voter of its cluster, the file may be removed."
             ) from error
 
+    def voters(self) -> tuple[int, ...] | None:
+        """The voters under which the file was written, where it names them (static voters)."""
+        if self.read() is None:
+            return None
+        found = json.loads(self._disk.read_file(self.path)).get("currentVoters")
+        if not isinstance(found, list):
+            return None
+        return tuple(sorted(each["voterId"] for each in found if isinstance(each, dict)))
+
     def write(self, election: Election, kraft_version: int, voter_ids: tuple[int, ...]) -> None:
         data: dict[str, Any]
         if kraft_version >= 1:

@@ -64,6 +64,8 @@ class NodeQuorum:
             ),
             world.clock.now_ms(),
         )
+        state_file = QuorumStateFile(world.disk, self.log.directory)
+        _check_voters(config, state_file)
         self.replica = MetadataReplica(
             publish=node.publish,
             background=world.background,
@@ -76,7 +78,7 @@ class NodeQuorum:
         )
         self.raft = Raft(
             log=self.log,
-            state_file=QuorumStateFile(world.disk, self.log.directory),
+            state_file=state_file,
             node_id=config.node_id,
             directory_id=meta.directory_id or uuids.ZERO,
             cluster_id=meta.cluster_id,
@@ -228,6 +230,22 @@ def _static_voters(config: BrokerConfig) -> VoterSet | None:
     if config.is_controller and not config.controller_quorum_bootstrap_servers:
         return VoterSet((VoterNode(config.node_id),))
     return None
+
+
+def _check_voters(config: BrokerConfig, state_file: QuorumStateFile) -> None:
+    """Static voters are the same on every node and at every start: two majorities of different
+    sets need not know of one another."""
+    configured = _static_voters(config)
+    stored = state_file.voters()
+    if not config.controller_quorum_voters or configured is None or not stored:
+        return
+    expected = tuple(sorted(configured.ids))
+    if stored != expected:
+        raise StorageError(
+            f"controller.quorum.voters names the voters {list(expected)}, but {state_file.path} was "
+            f"written under {list(stored)}. Set controller.quorum.voters as it was, on every node; "
+            "voters can be changed only in a quorum with kraft.version 1"
+        )
 
 
 def _addresses(servers: tuple[str, ...]) -> list[Address]:
