@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from barnabas.delayed.purgatory import Purgatory
+from barnabas.replica.directory_assignments import DirectoryAssignments
 from barnabas.replica.fetch import Fetch, FollowerFetch, Results
 from barnabas.replica.fetcher import FollowerFetcher
 from barnabas.replica.group_flush import GroupFlush
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from barnabas.delayed.timer import TimingWheel
     from barnabas.log.log import AppendInfo, AppendOrigin, Log
     from barnabas.log.manager import LogManager
-    from barnabas.metadata.image import BrokerRegistration, TopicImage
+    from barnabas.metadata.image import BrokerRegistration, PartitionRegistration, TopicImage
     from barnabas.replica.fetch_session import FetchTarget
     from barnabas.seams import Background
 
@@ -54,6 +55,10 @@ class ReplicaManager:
         self.rack_aware = self.settings.rack_aware_selector
         self.isr_manager = IsrManager(node_id, self.settings)
         self.isr_manager.changed = self._isr_changed
+        self.assignments = DirectoryAssignments(node_id)
+        self.assignments.broker_epoch = self._broker_epoch
+        # The ids of log directories by their paths; empty: nobody asks where replicas are.
+        self.directory_ids: dict[str, bytes] = {}
         self.fetchers: dict[FetcherKey, FollowerFetcher] = {}
         # Told to whoever does the I/O: a fetcher has something to ask, or has no partitions left.
         self.fetcher_wanted: Callable[[int, int], None] = lambda leader_id, number: None
@@ -343,10 +348,22 @@ class ReplicaManager:
                 continue
             if partition is None:
                 partition = self._create(topic, index, is_new)
+            if self.directory_ids:
+                self._tell_directory(partition, registration)
             if partition.apply(registration, now_ms):
                 self._follow(partition)
                 self.moved(partition)
                 self.wake(key)
+
+    def _tell_directory(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """The controller must know where the log is."""
+        if partition.log is None:
+            return
+        directory_id = self.directory_ids.get(partition.log.parent_directory)
+        if directory_id is None or registration.directory(self.node_id) == directory_id:
+            self.assignments.forget(partition.topic_id, partition.index)
+        else:
+            self.assignments.submit(partition.topic_id, partition.index, directory_id)
 
     def apply_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
         """The brokers of the image, before its topics: who may be in sync, and where they are."""
@@ -420,6 +437,7 @@ class ReplicaManager:
 
     def _remove(self, partition: Partition) -> None:
         del self.partitions[partition.key]
+        self.assignments.forget(partition.topic_id, partition.index)
         self._follow(partition)
         self.offline.discard(partition.key)
         self._listeners.pop(partition.key, None)
