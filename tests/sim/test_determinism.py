@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.sim.simulation import Simulation
 
-SIZES = [1]
+SIZES = [1, 3, 5]
 
 
 @pytest.mark.parametrize("nodes", SIZES)
@@ -22,8 +22,8 @@ def test_a_seed_gives_the_same_trace_twice(nodes: int) -> None:
 
 def test_listening_to_the_trace_changes_nothing() -> None:
     lines: list[str] = []
-    told = Simulation(5, 1, write=lines.append).run()
-    assert told == Simulation(5, 1).run()
+    told = Simulation(5, 3, write=lines.append).run()
+    assert told == Simulation(5, 3).run()
     assert len(lines) > 20
 
 

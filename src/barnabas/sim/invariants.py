@@ -163,6 +163,10 @@ class Invariants:
         images = {machine.image_mark for machine in machines}
         if len(images) > 1:
             self._broken("the nodes' images of the metadata differ")
+        known = {name: topic.topic_id for name, topic in machines[0].topics.items()}
+        for name, topic_id in self._simulation.history.topics.items():
+            if known.get(name) != topic_id:
+                self._broken(f"topic {name} was made and is not there")
         for place, records in self._simulation.history.records.items():
             for machine in machines:
                 assert machine.node is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import zlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.config.broker import BrokerConfig
@@ -23,6 +24,7 @@ from barnabas.sim.stream import VirtualTransport
 from barnabas.wire.records.metadata import encode_metadata_record
 
 if TYPE_CHECKING:
+    from barnabas.metadata.image import TopicImage
     from barnabas.raft.raft import Raft
     from barnabas.sim.simulation import Simulation
 
@@ -81,6 +83,10 @@ class Machine:
     @property
     def image_offset(self) -> int:
         return self.node.metadata.image.offset if self.node is not None else -1
+
+    @property
+    def topics(self) -> Mapping[str, TopicImage]:
+        return self.node.metadata.image.topics if self.node is not None else {}
 
     @property
     def image_mark(self) -> int:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CREATE_TOPICS_VERSION = 7
 COMES_BACK_NS = 700_000_000
+MOST_TOPICS = 4
 
 
 class Workload:
@@ -59,6 +60,8 @@ class Workload:
             client = simulation.new_client(name)
             work = produce(client, simulation.history, self.places, plan.records, plan.pause_s)
             self._producers[name] = client.run(work)
+        admin = simulation.new_client("admin")
+        admin.run(self._create_topics(admin))
         for index in range(plan.consumers):
             self._start_consumer(f"consumer{index}")
         for index in range(plan.members):
@@ -85,6 +88,12 @@ class Workload:
         self._simulation.network.kill(name)
         start = self._start_consumer if name.startswith("consumer") else self._start_member
         self._simulation.loop.after_ns(COMES_BACK_NS, start, name)
+
+    async def _create_topics(self, client: ClientProcess) -> None:
+        """Now and then another topic, as long as the run lasts."""
+        for number in range(MOST_TOPICS):
+            await client.rest(4)
+            await self._create_topic(client, f"{TOPIC}-{number}")
 
     async def _create_topic(self, client: ClientProcess, name: str) -> None:
         plan = self._simulation.plan
@@ -129,4 +138,15 @@ class Workload:
                 end = history.ends.get(place, 0)
                 if history.committed(GROUP, place)[0] < end:
                     return f"the group, which has not committed {place} up to {end}"
+            return self._group_waits_for()
+        return None
+
+    def _group_waits_for(self) -> str | None:
+        """Every partition belongs to one member, and all are of one generation."""
+        members = self._members.values()
+        owned = sorted(place for member in members for place in member.owned)
+        if owned != self.places:
+            return f"the group, whose members own {owned}"
+        if len({member.generation for member in members}) > 1:
+            return "the group, whose members are of several generations"
         return None
