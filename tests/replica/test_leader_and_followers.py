@@ -16,7 +16,7 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.replica.brokers import TOPIC_ID, Cluster, produced
+from tests.replica.brokers import TOPIC_ID, Cluster, over_the_wire, produced
 
 
 def test_a_record_is_committed_once_every_replica_has_asked_for_what_follows() -> None:
@@ -291,3 +291,69 @@ def test_a_deletion_that_a_replica_does_not_follow_times_out() -> None:
     result = answer.response.topics[0].partitions[0]
     assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     assert cluster.leader.log.log_start_offset == 1
+
+
+def test_leaders_that_cannot_tell_divergence_in_fetch_are_asked_for_epochs_first() -> None:
+    cluster = Cluster(2)
+    cluster.leader.produce(b"1")
+    cluster.fetch(2)
+    cluster.fetch(2)
+    old = cluster.leader
+    old.produce(b"never replicated")
+    cluster.change(leader=2)
+    cluster.publish()
+    cluster.leader.produce(b"2")
+    fetcher = next(iter(old.replicas.fetchers.values()))
+    fetcher._diverging_epoch_in_fetch = False
+    fetcher.add(old.partition)
+    assert cluster.fetch(1) == "OffsetForLeaderEpochRequest"
+    assert old.values() == [b"1"]
+    for _ in range(2):
+        cluster.fetch(1)
+    assert old.values() == [b"1", b"2"]
+    assert old.log.epochs.entries() == cluster.leader.log.epochs.entries()
+
+
+def test_a_batch_that_is_damaged_on_the_way_is_not_taken() -> None:
+    cluster = Cluster(2)
+    cluster.leader.produce(b"1")
+    follower = cluster.brokers[2]
+    fetcher = next(iter(follower.replicas.fetchers.values()))
+    request = fetcher.next_request(cluster.clock.ms)
+    response = over_the_wire(cluster.leader.handle(request).response)
+    data = response.responses[0].partitions[0]
+    damaged = bytearray(data.records)
+    damaged[-1] ^= 1
+    data.records = bytes(damaged)
+    fetcher.answered(response, cluster.clock.ms)
+    assert follower.log.log_end_offset == 0
+    assert fetcher.next_due_ms == cluster.clock.ms + 20
+    cluster.pass_time(20)
+    cluster.fetch(2)
+    assert follower.values() == [b"1"]
+
+
+def test_answers_to_what_was_asked_before_the_leader_moved_are_dropped() -> None:
+    cluster = Cluster(3)
+    cluster.leader.produce(b"1")
+    follower = cluster.brokers[2]
+    fetcher = next(iter(follower.replicas.fetchers.values()))
+    response = over_the_wire(cluster.leader.handle(fetcher.next_request(cluster.clock.ms)).response)
+    cluster.change(leader=3)
+    cluster.publish()
+    fetcher.answered(response, cluster.clock.ms)
+    assert follower.log.log_end_offset == 0
+    assert list(follower.replicas.fetchers) == [(3, 0)]
+
+
+def test_a_replica_that_is_no_longer_assigned_is_removed() -> None:
+    cluster = Cluster(3)
+    cluster.registration = cluster.registration._replace(
+        replicas=(1, 2), isr=(1, 2), partition_epoch=1
+    )
+    cluster.publish()
+    follower = cluster.brokers[3]
+    assert follower.replicas.find("t", 0) is None
+    assert follower.logs.get("t", 0) is None
+    assert follower.replicas.fetchers == {}
+    assert set(cluster.leader.partition.followers) == {2}
