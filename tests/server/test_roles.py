@@ -183,3 +183,47 @@ async def test_other_voters_than_the_log_knows_are_refused(tmp_path: Path) -> No
         node = Node(alone, real_world())
         with pytest.raises(StorageError, match="voters"):
             await node.start()
+
+
+@on_loop
+async def test_a_failed_directory_moves_the_leaderships_that_were_in_it(tmp_path: Path) -> None:
+    async with nodes_in(tmp_path) as nodes:
+        await nodes.start(*(nodes.node(3000 + index) for index in range(3)))
+        two = [
+            nodes.node(
+                node_id,
+                log_dirs=f"{tmp_path}/{node_id}a,{tmp_path}/{node_id}b",
+                broker_heartbeat_interval_ms="200",
+            )
+            for node_id in (1, 2)
+        ]
+        await nodes.start(*two)
+        async with channel_to(two[0].port) as peer:
+            topic = CreatableTopic(name="t", num_partitions=6, replication_factor=2)
+            created = await peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+            assert created.topics[0].error_code == 0
+        await until(lambda: all("t" in node.metadata.image.topics for node in two))
+
+        def is_told(node: Node) -> bool:
+            partitions = two[0].metadata.image.topics["t"].partitions
+            for index, partition in partitions.items():
+                log = node.replicas.partitions["t", index].log
+                meta = node.quorum.directories[log.parent_directory] if log else None
+                if meta is None or partition.directory(node.node_id) != meta.directory_id:
+                    return False
+            return True
+
+        await until(lambda: is_told(two[0]) and is_told(two[1]))
+        failing = f"{tmp_path}/1a"
+        lost = [
+            partition.index
+            for partition in two[0].replicas.partitions.values()
+            if partition.log is not None and partition.log.parent_directory == failing
+        ]
+        assert lost
+        two[0].replicas.directory_failed(failing, OSError(5, "Input/output error"))
+        await until(
+            lambda: all(
+                two[1].metadata.image.topics["t"].partitions[index].leader == 2 for index in lost
+            )
+        )

@@ -44,6 +44,7 @@ from barnabas.server.connection_limits import ConnectionLimits
 from barnabas.server.controller_channel import ControllerChannel
 from barnabas.server.controller_server import ControllerServer
 from barnabas.server.coordinator_log import ReplicaPartitionLog
+from barnabas.server.directory_assignment import DirectoryAssignment
 from barnabas.server.endpoint import Advertised, Endpoint
 from barnabas.server.live_config import (
     apply_dynamic_config,
@@ -207,6 +208,7 @@ class Node:
             offline_dirs=self._offline_dirs,
         )
         self.replication = Replication(self)
+        self.directory_assignment = DirectoryAssignment(self)
         self._quorum: NodeQuorum | None = None
         self._is_catching_up = True
         self._starting: asyncio.Task[object] | None = None
@@ -385,6 +387,7 @@ class Node:
                     self.groups.resign(index)
         for topic in delta.changed_topics.values():
             self.replicas.apply_topic(topic, is_new=running)
+            self.directory_assignment.check(topic)
             if topic.name == OFFSETS_TOPIC:
                 self._lead_groups(topic)
         if deleted:
@@ -481,6 +484,7 @@ class Node:
         self._is_catching_up = False
         for topic in self.metadata.image.topics.values():
             self.replicas.apply_topic(topic, is_new=False)
+            self.directory_assignment.check(topic)
             if topic.name == OFFSETS_TOPIC:
                 self._lead_groups(topic)
 
@@ -570,6 +574,7 @@ class Node:
         if clean and self._quorum is not None and not self._has_others:
             await self._controlled_shutdown()
         self.replication.close()
+        self.directory_assignment.close()
         await self.broker_lifecycle.stop()
         if self.controller_server is not None:
             await self.controller_server.stop()
@@ -595,6 +600,7 @@ class Node:
         self.lifecycle.become(BrokerState.SHUTTING_DOWN)
         self.maintenance.stop()
         self.replication.close()
+        self.directory_assignment.close()
         self.network.close()
         self.controller_channel.close()
         if self._quorum is not None:
