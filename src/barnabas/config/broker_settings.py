@@ -137,3 +137,4 @@ class BrokerSettings:
     replica_fetch_response_max_bytes: int
     replica_fetch_wait_max_ms: int
     replica_socket_timeout_ms: int
+    replica_selector_class: str | None

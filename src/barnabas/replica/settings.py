@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
 
+RACK_AWARE_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelector",)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSettings:
@@ -30,4 +32,5 @@ class ReplicaSettings:
             fetch_min_bytes=config.replica_fetch_min_bytes,
             fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
             fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
+            rack_aware_selector=config.replica_selector_class in RACK_AWARE_SELECTORS,
         )

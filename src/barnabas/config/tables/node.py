@@ -317,7 +317,8 @@ KEYS = (
         STRING,
         None,
         MEDIUM,
-        support=NOT_YET,
-        doc="A plug-in that chooses the replica a consumer should fetch from.",
+        doc="Who chooses the replica a consumer should fetch from. Only "
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector is known; with any other the "
+        "leader serves all.",
     ),
 )
