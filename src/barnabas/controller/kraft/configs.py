@@ -24,7 +24,7 @@ from barnabas.metadata.image import ResourceType
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.messages import alter_configs as legacy
 from barnabas.wire.messages import incremental_alter_configs as incremental
-from barnabas.wire.records.metadata import ConfigRecord
+from barnabas.wire.records.metadata import ClearElrRecord, ConfigRecord
 
 if TYPE_CHECKING:
     from barnabas.controller.kraft.decision import View
@@ -123,11 +123,18 @@ def _records(
     image: MetadataImage, resource: tuple[int, str], changes: Mapping[str, str | None]
 ) -> list[Message]:
     present = image.config(*resource)
-    return [
+    changed = {name: value for name, value in changes.items() if present.get(name) != value}
+    records: list[Message] = [
         ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
-        for name, value in changes.items()
-        if present.get(name) != value
+        for name, value in changed.items()
     ]
+    # Who is eligible was decided by the old number.
+    if MIN_ISR in changed and image.features.finalized_levels.get(ELR_VERSION):
+        if resource[0] == ResourceType.TOPIC:
+            records.append(ClearElrRecord(topic_name=resource[1]))
+        elif resource == (ResourceType.BROKER, ""):
+            records.append(ClearElrRecord(topic_name=""))
+    return records
 
 
 # ---- what a request asks for, as new values (None removes)

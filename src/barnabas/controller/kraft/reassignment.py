@@ -59,7 +59,7 @@ def alter_partition_reassignments(
                 record = _reassign(view, asked.name, each, request.allow_replication_factor_change)
             except ApiError as error:
                 result.error_code = error.code
-                result.error_message = error.message or error.code.message
+                result.error_message = error.message
             else:
                 if record is not None:
                     records.append(record)
