@@ -238,7 +238,7 @@ class MetadataLog:
     # ---- appending
 
     def append(self, values: Iterable[bytes], epoch: int, now_ms: int) -> int:
-        """One batch of records; gives the last one's offset. Nothing is durable before `flush`."""
+        """One batch of records; gives the last one's offset. Nothing is durable before `sync`."""
         return self._append(build_batch([(now_ms, None, v, ()) for v in values]), epoch, now_ms)
 
     def append_control(
@@ -271,11 +271,6 @@ class MetadataLog:
 
     def note_synced(self, point: FlushPoint) -> None:
         self._log.note_flushed(point)
-
-    def flush(self) -> int:
-        """Make what is in the log now durable; gives the offset up to which it is. Blocks."""
-        self._log.flush()
-        return self._log.flushed_offset
 
     def advance_high_watermark(self, offset: int) -> None:
         self._log.update_high_watermark(max(offset, self._log.high_watermark))
