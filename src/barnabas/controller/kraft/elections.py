@@ -76,7 +76,9 @@ def _elect(
     if partition is None:
         return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
     if not _is_needed(partition, election):
-        return refused(ErrorCode.ELECTION_NOT_NEEDED)
+        return refused(
+            ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+        )
     record = change(view, topic, index, partition, election=election).build()
     if record is None:
         if election is Election.PREFERRED:

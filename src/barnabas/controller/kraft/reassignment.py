@@ -59,7 +59,8 @@ def alter_partition_reassignments(
                 record = _reassign(view, asked.name, each, request.allow_replication_factor_change)
             except ApiError as error:
                 result.error_code = error.code
-                result.error_message = error.message
+                if error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+                    result.error_message = error.message
             else:
                 if record is not None:
                     records.append(record)
