@@ -44,7 +44,9 @@ class MetadataCache:
 
     def controller_id(self) -> int:
         """The id clients may take for the controller's: requests to any broker reach it."""
-        return self._node_id if self._node_id in self._alive else -1
+        if self._node_id in self._alive:
+            return self._node_id
+        return min(self._alive, default=-1)
 
     def endpoint(self, node_id: int, context: RequestContext) -> NodeAddress | None:
         broker = self.image.brokers.get(node_id)

@@ -114,6 +114,7 @@ class FetcherLoop:
         self._channel: PeerChannel | None = None
         self._timer: Timeout | None = None
         self._in_flight = False
+        self._failing = False
         self._soon = False
         self._closed = False
 
@@ -163,8 +164,11 @@ class FetcherLoop:
         self._in_flight = False
         if self._closed:
             return
-        if error is not None:
-            logger.info("fetching from broker %d: %s", self._leader_id, error)
+        if error is not None and not self._failing:
+            logger.info("broker %d cannot be fetched from: %s", self._leader_id, error)
+        elif response is not None and self._failing:
+            logger.info("broker %d answers again", self._leader_id)
+        self._failing = response is None
         self._node.network.environment.turn.run(
             lambda: self.fetcher.answered(response, self._node.clock.now_ms())
         )
