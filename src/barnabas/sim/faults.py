@@ -106,9 +106,15 @@ class Faults:
 
     def _cut_power(self) -> None:
         machine = self._victim()
-        if machine is not None and self._simulation.plan.power_cuts:
+        if machine is not None and (self._simulation.plan.power_cuts or self._others_have_all()):
             machine.cut_power()
             self._after(self._some_ns(3), machine.start)
+
+    def _others_have_all(self) -> bool:
+        """Where acknowledgements do not wait for the disk, one node may lose its power as long as
+        all others have what it had."""
+        simulation = self._simulation
+        return len(simulation.machines) > 1 and simulation.invariants.waits_for() is None
 
     def _black_out(self) -> None:
         """All at once."""

@@ -73,6 +73,11 @@ class Machine:
     def is_on(self) -> bool:
         return self.node is not None
 
+    @property
+    def is_running(self) -> bool:
+        """Its node has joined the cluster."""
+        return self.node is not None and self.node.lifecycle.state is BrokerState.RUNNING
+
     # ---- what is seen from above
 
     @property
