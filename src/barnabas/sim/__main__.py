@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from barnabas.sim.simulation import Simulation
-from barnabas.sim.soak import soak
+from barnabas.sim.soak import nodes_of, soak
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
     if asked.seeds is not None:
         return soak(asked.seed, asked.seeds, asked.nodes)
     write = print if asked.trace else None
-    outcome = Simulation(asked.seed, asked.nodes or 1, write=write).run()
+    outcome = Simulation(asked.seed, asked.nodes or nodes_of(asked.seed), write=write).run()
     print(f"seed {outcome.seed}, {outcome.nodes} nodes: {outcome.summary}")
     if outcome.failure is not None:
         print(f"FAILED: {outcome.failure}")
