@@ -29,7 +29,7 @@ from barnabas.wire.messages.describe_quorum import (
 )
 from tests.peers import apache
 from tests.peers.apache import ToolResult
-from tests.peers.apache_cluster import ApacheCluster, ClusterNode
+from tests.peers.apache_cluster import HEAP, ApacheCluster, ClusterNode
 from tests.peers.wire_connection import Wire
 
 BOTH = ("broker", "controller")
@@ -91,6 +91,8 @@ class NodeCluster(ApacheCluster):
 
     plans: dict[int, Plan] = field(default_factory=dict)
     features: Sequence[str] = ()
+    heap: str = HEAP
+    options: Sequence[str] = apache.JVM_OPTIONS
 
     def _prepare(self, node_id: int, roles: Sequence[str]) -> ClusterNode:
         # Not super(): a dataclass with slots is another class than the one its methods close over.
@@ -104,6 +106,7 @@ class NodeCluster(ApacheCluster):
                 directory_id=node.directory_id,
             )
             self.nodes[node_id] = node
+        node.heap, node.options = self.heap, self.options
         return node
 
     def _format(
@@ -140,10 +143,19 @@ def start_nodes(
     plans: Mapping[int, Plan],
     overrides: Mapping[str, str] | None = None,
     features: Sequence[str] = (),
+    heap: str = HEAP,
+    options: Sequence[str] = apache.JVM_OPTIONS,
 ) -> NodeCluster:
-    """All nodes, formatted, started side by side and registered."""
+    """All nodes, formatted, started side by side and registered; heap and options are a JVM's."""
     settings = {**QUICK, **(overrides or {})}
-    cluster = NodeCluster(directory, overrides=settings, plans=dict(plans), features=features)
+    cluster = NodeCluster(
+        directory,
+        overrides=settings,
+        plans=dict(plans),
+        features=features,
+        heap=heap,
+        options=options,
+    )
     for node_id, plan in plans.items():
         cluster._prepare(node_id, plan.roles)
     voters = [node for node in cluster.nodes.values() if node.controller]
