@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.peers import apache
 
-from bench import nodes, report, workloads
+from bench import cluster, nodes, report, workloads
 
 PARTITIONS = 4
 
@@ -19,11 +19,12 @@ PARTITIONS = 4
 class Bench:
     """One run. `quick` is for trying it out: a fifth of the work, fewer steps."""
 
-    def __init__(self, systems: list[str], rounds: int, quick: bool) -> None:
+    def __init__(self, systems: list[str], rounds: int, quick: bool, cluster: str | None) -> None:
         self.systems = systems
         self.rounds = rounds
         self.scale = 5 if quick else 1
         self.quick = quick
+        self.cluster = cluster
         self.samples: report.Samples = {system: {} for system in systems}
         self.directory = nodes.memory_directory() / f"barnabas-bench-{time.time_ns()}"
 
@@ -39,7 +40,12 @@ class Bench:
                 print(f"round {number + 1} of {self.rounds}", flush=True)
                 order = self.systems if number % 2 == 0 else self.systems[::-1]
                 for system in order:
-                    self.round(system)
+                    if self.cluster != "only":
+                        self.round(system)
+                    if self.cluster:
+                        self.nodes(system)
+            if self.cluster == "only":
+                return
             print("ladders: partitions and connections", flush=True)
             for system in self.systems:
                 self.ladders(system)
@@ -68,6 +74,12 @@ class Bench:
             self.say(system, f"{'latency':<12} p50 {answer['p50_ms']:.2f} ms")
         finally:
             node.stop()
+
+    def nodes(self, system: str) -> None:
+        """Three nodes as one cluster."""
+        for key, value in cluster.measure(system, self.directory / "cluster", self.scale):
+            self.note(system, key, value)
+            self.say(system, f"{key:<15} {report.number(value)}")
 
     def load(self, node: nodes.Node) -> None:
         """The five workloads whose processor time is added up."""
@@ -133,22 +145,30 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a fifth of the work")
     parser.add_argument("--only", choices=["barnabas", "kafka"], help="just one of the two")
+    parser.add_argument(
+        "--cluster", nargs="?", const="also", choices=["also", "only"], help="three nodes as well"
+    )
     options = parser.parse_args()
     systems = [options.only] if options.only else ["barnabas", "kafka"]
     facts: dict[str, Any] = {"rounds": options.rounds, "quick": options.quick, "kafka": None}
     if "kafka" in systems:
         reason = apache.missing("4.2.1") and apache.missing("4.3.0")
+        if options.cluster:
+            reason = reason or apache.missing()
         if reason:
             print(f"Apache Kafka is left out, so there are no ratios: {reason}", file=sys.stderr)
             systems.remove("kafka")
         else:
             facts["kafka"] = nodes.kafka_version()
-    bench = Bench(systems, options.rounds, options.quick)
+            facts["kafka_cluster"] = apache.VERSION
+    bench = Bench(systems, options.rounds, options.quick, options.cluster)
     bench.run()
     if "barnabas" in systems:
         path = report.write(bench.samples, Path(__file__).with_name("results"), facts)
         print(f"\nwritten to {path}")
-    print(f"\nmedian of {options.rounds}; Apache Kafka {facts['kafka']}\n")
+    print(
+        f"\nmedian of {options.rounds}; Apache Kafka {facts['kafka']}, 3 nodes: {apache.VERSION}\n"
+    )
     print(report.table(bench.samples))
 
 

@@ -93,10 +93,11 @@ class Load:
     topic: str
     partitions: int
     size: int
+    acks: str = "1"
 
     def produce(self, bootstrap: str, count: int) -> float:
         """Seconds from the first record to the last acknowledgement."""
-        settings = {**PRODUCER_SETTINGS, "bootstrap.servers": bootstrap}
+        settings = {**PRODUCER_SETTINGS, "acks": self.acks, "bootstrap.servers": bootstrap}
         library = load()
         if library is None:
             return self.produce_each(settings, count)
@@ -191,4 +192,28 @@ def round_trips(bootstrap: str, topic: str, count: int) -> list[float]:
             times.append((time.perf_counter() - started) * 1000)
     consumer.close()
     producer.flush()
+    return times
+
+
+def end_offsets(bootstrap: str, topic: str, partitions: int) -> int:
+    """How many records the partitions have, added up."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})
+    ends = [
+        consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=20)[1]
+        for index in range(partitions)
+    ]
+    consumer.close()
+    return sum(ends)
+
+
+def acknowledgements(bootstrap: str, topic: str, count: int) -> list[float]:
+    """acks=all, one record at a time: milliseconds from produce to its acknowledgement."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
+    times: list[float] = []
+    for number in range(count + 50):
+        started = time.perf_counter()
+        producer.produce(topic, b"x" * 100, partition=0)
+        assert producer.flush(10) == 0, "the record was not acknowledged"
+        if number >= 50:
+            times.append((time.perf_counter() - started) * 1000)
     return times

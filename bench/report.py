@@ -43,6 +43,13 @@ ROWS = (
     Row("list_s", "command: list the topics", "s", 0.2, more_is_better=False),
     Row("p50_ms", "end-to-end latency p50", "ms", None, more_is_better=False),
     Row("p99_ms", "end-to-end latency p99", "ms", None, more_is_better=False),
+    Row("cluster_produce", "3 nodes: produce 100 B, acks=all", "records/s", None),
+    Row("cluster_p50_ms", "3 nodes: acks=all p50", "ms", None, more_is_better=False),
+    Row("cluster_p99_ms", "3 nodes: acks=all p99", "ms", None, more_is_better=False),
+    Row("leader_s", "3 nodes: leader killed to next produce", "s", None, more_is_better=False),
+    Row("controller_s", "3 nodes: controller killed to new topic", "s", None, more_is_better=False),
+    Row("replicas_1000_s", "3 nodes: start with 1,000 replicas", "s", None, more_is_better=False),
+    Row("replicas_100_s", "3 nodes: start with 100 replicas", "s", None, more_is_better=False),
 )
 
 

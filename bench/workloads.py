@@ -59,6 +59,24 @@ def latency(bootstrap: str, topic: str, count: int) -> dict[str, float]:
     return {"p50_ms": cuts[49], "p99_ms": cuts[98]}
 
 
+def replicated(
+    bootstrap: str, topic: str, partitions: int, size: int, count: int
+) -> dict[str, float]:
+    """On a topic that is there: acks=all, so that every record is on every node in sync."""
+    load = librdkafka.Load(topic, partitions, size, "all")
+    load.produce(bootstrap, count // WARM_UP_PART)
+    before = librdkafka.end_offsets(bootstrap, topic, partitions)
+    elapsed = load.produce(bootstrap, count)
+    found = librdkafka.end_offsets(bootstrap, topic, partitions) - before
+    assert found >= count * 0.99, f"only {found} of {count} records are there"
+    return {"per_s": found / elapsed}
+
+
+def acknowledged(bootstrap: str, topic: str, count: int) -> dict[str, float]:
+    cuts = statistics.quantiles(librdkafka.acknowledgements(bootstrap, topic, count), n=100)
+    return {"p50_ms": cuts[49], "p99_ms": cuts[98]}
+
+
 WORKLOADS: dict[str, Callable[..., dict[str, float]]] = {
     "produce": produce,
     "consume": consume,
@@ -66,6 +84,8 @@ WORKLOADS: dict[str, Callable[..., dict[str, float]]] = {
     "pipelined": pipelined,
     "connections": connections,
     "latency": latency,
+    "replicated": replicated,
+    "acknowledged": acknowledged,
 }
 
 
