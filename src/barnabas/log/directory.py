@@ -7,7 +7,9 @@ again, and its partitions with it. Checkpoints only save time or restore what se
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import posixpath
 from collections.abc import Callable, Iterable
 
 from barnabas.log import file_names
@@ -65,7 +67,10 @@ class LogDirectory:
 
     def open(self) -> list[str]:
         """Lock it, take its checkpoints and its marker; gives the names in it."""
-        self._disk.make_directory(self.path)
+        if not self._disk.exists(self.path):
+            self._disk.make_directory(self.path)
+            with contextlib.suppress(PermissionError):
+                self._disk.sync_directory(posixpath.dirname(self.path.rstrip("/")) or ".")
         self._lock = self._disk.lock(self._file(file_names.LOCK))
         if self._lock is None:
             raise DirectoryInUse(self.path)
