@@ -160,6 +160,10 @@ class KafkaPythonMember(ThreadMember):
                 member.lost(revoked)
 
         consumer = KafkaConsumer(**self.config)
+        # A leader whose first metadata arrives between its JoinGroup and its SyncGroup drops the
+        # assignment and stays without one; so the metadata comes first.
+        for topic in self.topics:
+            consumer.partitions_for_topic(topic)
         consumer.subscribe(topics=self.topics, listener=Listener())
         try:
             while not self.stopping.is_set():
