@@ -77,6 +77,7 @@ async def test_the_cleaner_and_producer_ids(tmp_path: Path) -> None:
         changes = {
             "log_cleaner_dedupe_buffer_size": "5000000",
             "log_cleaner_backoff_ms": "7",
+            "log_cleaner_io_max_bytes_per_second": "8000.5",
             "producer_id_expiration_ms": "1234",
         }
         assert await alter(peer, BROKER, "", **changes) == OK
@@ -84,6 +85,7 @@ async def test_the_cleaner_and_producer_ids(tmp_path: Path) -> None:
         assert log is not None
         assert run.node.logs.cleaner.map_bytes == 5_000_000
         assert run.node.config.log_cleaner_backoff_ms == 7
+        assert run.node.logs.cleaner.throttle.bytes_per_second == 8000.5
         assert log.producers.expiration_ms == 1234
 
 

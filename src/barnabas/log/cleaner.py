@@ -4,22 +4,26 @@ A log is due when its policy is compact and its dirty part (sealed, decided, old
 `min.compaction.lag.ms`) is a large enough share of what compaction would look at, or has waited for
 `max.compaction.lag.ms`. One log is compacted at a time, the dirtiest first. How far a log has been
 compacted is in `cleaner-offset-checkpoint`.
+
+A round runs in the background, in turns: when it has moved more bytes than it may in the time, the
+turn ends and a timer starts the next one, so that neither the loop nor a thread waits.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 
 from barnabas.log.compaction import Compacted, Compaction, CompactionJob, LastOfProducer
 from barnabas.log.directory import LogDirectory
 from barnabas.log.index import CorruptIndex
+from barnabas.log.io_throttle import IoThrottle
 from barnabas.log.log import Log
 from barnabas.log.segment import Segment
 from barnabas.log.transaction_index import AbortedTransaction
 from barnabas.record.errors import BadRecords
-from barnabas.seams import Background, Disk
+from barnabas.seams import Background, Clock, Disk
 
 logger = logging.getLogger(__name__)
 
@@ -79,24 +83,37 @@ def candidate(log: Log, first_dirty: int | None, now_ms: int) -> Candidate | Non
     return Candidate(log, sealed, first_dirty, end, ratio, overdue)
 
 
+Schedule = Callable[[int, Callable[[], object]], object]
+"""Call back after so many milliseconds."""
+
+
 class Cleaner:
+    """Whoever owns timers hands in `schedule`, which pauses need, and may look for more work as soon
+    as a round has made progress."""
+
     def __init__(
         self,
         disk: Disk,
         background: Background,
         *,
+        clock: Clock,
         dedupe_buffer_bytes: int,
+        io_max_bytes_per_second: float,
         directory_of: Callable[[Log], LogDirectory | None],
         is_current: Callable[[Log], bool],
         failed: Callable[[str, OSError], None],
     ) -> None:
         self._disk = disk
         self._background = background
+        self._clock = clock
+        self.throttle = IoThrottle(io_max_bytes_per_second)
         self.map_bytes = dedupe_buffer_bytes
         self._directory_of = directory_of
         self._is_current = is_current
         self._failed = failed
         self._uncleanable: set[Log] = set()
+        self.schedule: Schedule | None = None
+        self.on_progress: Callable[[], object] | None = None
         self.busy = False
         self.rounds = 0
 
@@ -162,14 +179,31 @@ class Cleaner:
                 for state in log.producers
             },
         )
-        truncations = log.truncations
         self.busy = log.cleaning = True
+        self._turn(log, Compaction(job).steps(), log.truncations, now_ms)
+
+    def _turn(
+        self, log: Log, steps: Generator[int, None, Compacted], truncations: int, now_ms: int
+    ) -> None:
+        """Let a round go on until it must pause or is at its end."""
+
+        def go_on() -> None:
+            if self._has_gone_on(log, truncations):
+                self._ended(log)
+                return
+            pause_ms = self.throttle.pause_ms(self._clock.monotonic_ms())
+            if pause_ms and self.schedule is not None:
+                self.schedule(pause_ms, go_on)
+            else:
+                self._turn(log, steps, truncations, now_ms)
 
         def done(result: Compacted | None, error: Exception | None) -> None:
-            self.busy = log.cleaning = False
-            self.rounds += 1
-            if not self._is_current(log) or log.truncations != truncations:
-                return  # the log has gone on without us; what we wrote goes at the next start
+            if result is None and error is None:
+                go_on()
+                return
+            self._ended(log)
+            if self._has_gone_on(log, truncations):
+                return
             try:
                 if error is not None:
                     raise error
@@ -179,8 +213,33 @@ class Cleaner:
                 self._failed(log.parent_directory, failure)
             except BadRecords as failure:
                 self._give_up(log, failure)
+            else:
+                if self.on_progress is not None:
+                    self.on_progress()
 
-        self._background.submit(Compaction(job).run, done)
+        self._background.submit(lambda: self._run(steps), done)
+
+    def _run(self, steps: Generator[int, None, Compacted]) -> Compacted | None:
+        """In a thread: None if the disk is to be spared for a while."""
+        throttle, clock = self.throttle, self._clock
+        while True:
+            try:
+                byte_count = next(steps)
+            except StopIteration as end:
+                result: Compacted = end.value
+                return result
+            now_ms = clock.monotonic_ms()
+            throttle.moved(byte_count, now_ms)
+            if self.schedule is not None and throttle.must_pause(now_ms):
+                return None
+
+    def _has_gone_on(self, log: Log, truncations: int) -> bool:
+        """Is what a round began with no longer so? What it wrote goes at the next start."""
+        return not self._is_current(log) or log.truncations != truncations
+
+    def _ended(self, log: Log) -> None:
+        self.busy = log.cleaning = False
+        self.rounds += 1
 
     def _finish(self, log: Log, result: Compacted, now_ms: int) -> None:
         for old, new in result.replacements:

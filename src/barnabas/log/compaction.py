@@ -5,6 +5,9 @@ and notes the last offset of every key. The second copies all segments from the 
 the first pass came, leaving out what a later record replaces, and writes the result as `.cleaned`
 files. The loop then puts these in the place of the old ones (`Log.replace_segments`).
 
+The work is a generator that tells from time to time how many bytes it has read and written: there
+it can be left for a while, if the disk is to be spared.
+
 What stays:
 - the last record of a key; a tombstone until its delete horizon, which is `delete.retention.ms`
   after the first round that found it and is kept in the batch's header;
@@ -16,7 +19,7 @@ What stays:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.config.topic import LogConfig
@@ -42,6 +45,7 @@ from barnabas.seams import Disk
 logger = logging.getLogger(__name__)
 
 _WRITE_AT_ONCE = 1 << 20
+_STEP_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +91,31 @@ class Compaction:
     def __init__(self, job: CompactionJob) -> None:
         self._job = job
         self._map = OffsetMap(job.map_bytes)
+        self._moved = 0
 
-    def run(self) -> Compacted:
-        """May run in a thread: files are opened anew, and only `.cleaned` ones are written."""
+    def steps(self) -> Generator[int, None, Compacted]:
+        """Gives the bytes moved since the last step, and the result at the end. May run in threads,
+        one after another: files are opened anew, and only `.cleaned` ones are written."""
         job = self._job
-        end = self._build_map()
+        end = yield from self._build_map()
         result = Compacted(first_dirty=end)
         segments = [segment for segment in job.segments if segment.base_offset < end]
         transactions = CleanedTransactions(job.aborted)
         for group in self._groups(segments):
-            cleaned = self._clean_group(group, transactions)
+            cleaned = yield from self._clean_group(group, transactions)
             result.replacements.append((group, [cleaned]))
             result.bytes_before += sum(segment.size for segment in group)
             result.bytes_after += cleaned.size
+        yield self._step()
         return result
+
+    def _step(self) -> int:
+        moved, self._moved = self._moved, 0
+        return moved
 
     # -- first pass
 
-    def _build_map(self) -> int:
+    def _build_map(self) -> Generator[int, None, int]:
         job = self._job
         dirty = [
             segment
@@ -127,6 +138,9 @@ class Compaction:
                     self._note_keys(batch)
                 if header.last_offset >= job.first_dirty:
                     self._map.latest_offset = header.last_offset
+                self._moved += header.size_in_bytes
+                if self._moved >= _STEP_BYTES:
+                    yield self._step()
         return job.end
 
     def _note_keys(self, batch: ScannedBatch) -> None:
@@ -167,7 +181,9 @@ class Compaction:
         if group:
             yield group
 
-    def _clean_group(self, group: list[Segment], transactions: CleanedTransactions) -> Segment:
+    def _clean_group(
+        self, group: list[Segment], transactions: CleanedTransactions
+    ) -> Generator[int, None, Segment]:
         job = self._job
         cleaned = Segment.create(
             job.disk,
@@ -182,8 +198,12 @@ class Compaction:
             reader = _copy(job, segment)
             for batch in scan_batches(reader.file, 0, reader.size):
                 data = self._filter(batch, transactions)
+                self._moved += batch.header.size_in_bytes
                 if data is not None:
                     writer.write(*data)
+                    self._moved += data[1].size_in_bytes
+                if self._moved >= _STEP_BYTES:
+                    yield self._step()
         writer.flush()
         cleaned.seal()
         cleaned.sync()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 
 from barnabas.config.broker import BrokerConfig
@@ -99,6 +100,10 @@ class LogManager:
         self.cleaner = Cleaner(
             disk,
             background,
+            clock=clock,
+            io_max_bytes_per_second=(
+                inf if broker is None else broker.log_cleaner_io_max_bytes_per_second
+            ),
             dedupe_buffer_bytes=(
                 DEDUPE_BUFFER_BYTES if broker is None else broker.log_cleaner_dedupe_buffer_size
             ),
@@ -357,6 +362,7 @@ class LogManager:
         for log in self._logs.values():
             log.producers.expiration_ms = broker.producer_id_expiration_ms
         self.cleaner.map_bytes = broker.log_cleaner_dedupe_buffer_size
+        self.cleaner.throttle.bytes_per_second = broker.log_cleaner_io_max_bytes_per_second
 
     def _directory(self, path: str) -> LogDirectory | None:
         return next((each for each in self.directories if each.path == path), None)

@@ -59,6 +59,8 @@ class Maintenance:
             lambda: self._node.replicas.tick(logs.now_ms()),
         )
         if config.log_cleaner_enable:
+            logs.cleaner.schedule = self._node.network.wheel.add
+            logs.cleaner.on_progress = lambda: self._soon("compaction")
             self._every(
                 "compaction",
                 lambda: self._node.config.log_cleaner_backoff_ms,
@@ -69,6 +71,14 @@ class Maintenance:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+
+    def _soon(self, name: str) -> None:
+        """Do a job without waiting for its turn."""
+        timer = self._timers.get(name)
+        if timer is not None and timer.callback is not None:
+            run = timer.callback
+            timer.cancel()
+            self._timers[name] = self._node.network.wheel.add(0, run)
 
     def _every(
         self,

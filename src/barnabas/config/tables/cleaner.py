@@ -10,7 +10,6 @@ from barnabas.config.definition import (
     LONG_MAX,
     MEDIUM,
     NO_EFFECT,
-    NOT_YET,
     key,
 )
 from barnabas.config.validators import at_least, between
@@ -39,7 +38,6 @@ KEYS = (
         DOUBLE_MAX,
         MEDIUM,
         dynamic=CLUSTER_WIDE,
-        support=NOT_YET,
         doc="The rate at which the cleaner may read and write together.",
     ),
     key(
