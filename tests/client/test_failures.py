@@ -26,6 +26,9 @@ from barnabas.client.settings import ClientSettings, ConsumerSettings, ProducerS
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from barnabas.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+)
 from barnabas.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -272,3 +275,25 @@ def test_options_of_a_java_client_are_passed_over() -> None:
 
 def test_codes_of_newer_brokers() -> None:
     assert "12345" in str(broker_error(12345))
+
+
+def test_a_controller_that_cannot_be_reached_is_asked_for_again() -> None:
+    asked = 0
+
+    def handle(key: ApiKey, version: int, request: Any) -> Any:
+        nonlocal asked
+        if key == ApiKey.API_VERSIONS:
+            return offer(ApiKey.METADATA, ApiKey.LIST_PARTITION_REASSIGNMENTS)
+        if key == ApiKey.METADATA:
+            asked += 1
+            found = metadata_of(broker)
+            gone = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=nobody)
+            found.brokers.append(gone)
+            found.controller_id = 2 if asked == 1 else 1
+            return found
+        return ListPartitionReassignmentsResponse()
+
+    nobody = free_port()
+    with FakeBroker(handle) as broker, admin_for(broker.address) as admin:
+        assert list(admin.list_partition_reassignments()) == []
+        assert asked == 2

@@ -344,7 +344,8 @@ class Cluster:
                 pause_s = backoff.next_ms() / 1000
                 if time.monotonic() + pause_s >= deadline:
                     raise RequestTimeout(what, limit_ms, last=error) from error
-                if isinstance(error, BrokerError) and error.code.invalidates_metadata:
+                # The cluster may name another controller than one that cannot be reached.
+                if not isinstance(error, BrokerError) or error.code.invalidates_metadata:
                     self.metadata.controller_id = -1
             time.sleep(pause_s)
 
