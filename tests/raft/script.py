@@ -5,13 +5,15 @@ listeners are told, states that changed, answers to requests, and, with `show`, 
 begins a comment. Messages take a millisecond, flushes none.
 
     quorum 1 2 3            voters from the configuration; `dynamic 1 2 3`: from the log
-    observer 4              a replica that cannot vote; `joiner 4`: one that could
+    observer 4              a replica that cannot vote; `joiner 4`: one that could; `auto_joiner 4`:
+                            one that asks to vote by itself
     start 1 | stop 1 | kill 1 | power 1
     run MS                  let time go by; `show MS`: with every message
     cut 1 2 | cut 1 | heal  both ways, or from everybody; and none any more
     append 1 a b            one batch
     snapshot 1 | clean 1
-    add 1 4 | remove 1 2    ask node 1 to change the voters; `join MS`: with a timeout
+    add 1 4 | remove 1 2    ask node 1 to change the voters; `timeout MS`: how long it may take
+    upgrade 1 LEVEL         raise kraft.version
     describe 1 | state | file 1
     leader, last            in place of a number: who leads, and who was meant by that before
     vote 1 from=2 epoch=3 last=0/0 [pre] [cluster=X] [voter=9] and other requests, field by field
@@ -22,6 +24,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,7 @@ from barnabas.raft.settings import RaftSettings
 from barnabas.record.batch import iterate_batches
 from barnabas.wire import uuids
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.message import Message
 from barnabas.wire.messages import add_raft_voter
 from barnabas.wire.messages.add_raft_voter import AddRaftVoterRequest
@@ -138,6 +141,17 @@ class Script:
 
     def do_joiner(self, node_id: str) -> None:
         self.do_observer(node_id, can_vote=True)
+
+    def do_auto_joiner(self, node_id: str) -> None:
+        self.do_joiner(node_id)
+        self.nodes[int(node_id)].settings = replace(SETTINGS, auto_join=True)
+
+    def do_upgrade(self, node_id: str, level: str) -> None:
+        try:
+            self.raft(node_id).upgrade_kraft_version(int(level), self.now_ms)
+        except ApiError as error:
+            self.line(f"{node_id} refuses: {error.code.name} {error.message or ''}".rstrip())
+        self.drive(int(node_id))
 
     def _make(self, node_id: int, **options: Any) -> None:
         self.nodes[node_id] = Node(node_id, settings=SETTINGS, **options)

@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,6 +27,8 @@ from barnabas.wire.messages.describe_quorum import (
 )
 from tests.server.serving import DEADLINE_S, on_loop
 from tests.server.test_peer_channel import channel_to
+
+N = TypeVar("N", bound="Nodes")
 
 CLUSTER_ID = random_cluster_id(random.Random(1))
 OTHER_CLUSTER_ID = random_cluster_id(random.Random(2))
@@ -88,8 +90,8 @@ class Nodes:
 
 
 @contextlib.asynccontextmanager
-async def nodes_in(data: Path) -> AsyncIterator[Nodes]:
-    nodes = Nodes(data)
+async def nodes_in(data: Path, make: Callable[[Path], N] = Nodes) -> AsyncIterator[N]:  # type: ignore[assignment]
+    nodes = make(data)
     try:
         yield nodes
     finally:

@@ -37,7 +37,6 @@ def handle(node: Node, context: Context, request: ApiVersionsRequest) -> ApiVers
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    features = node.metadata.image.features
     supported = [
         SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
         for name, (lowest, highest) in node.supported_features().items()
@@ -53,7 +52,7 @@ def handle(node: Node, context: Context, request: ApiVersionsRequest) -> ApiVers
         finalized_features_epoch=node.metadata.image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in features.finalized_levels.items()
+            for name, level in node.finalized_levels().items()
             if level > 0
         ],
     )

@@ -157,8 +157,9 @@ def _take_records(replica: Replica, state: Follower, data: PartitionData, now_ms
         replica.voter_history.truncate(log.truncate_to_agree(end))
     else:
         records = data.records
+        before = log.end_offset
+        state.is_caught_up = before >= data.high_watermark >= 0
         if records:
-            before = log.end_offset
             content = records if isinstance(records, bytes | memoryview) else bytes(records)
             log.append_replicated(content, state.epoch, now_ms)
             replica.observe_from(before)

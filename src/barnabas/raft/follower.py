@@ -40,6 +40,8 @@ class Follower(EpochState):
         self.voter_update_ms = now_ms
         self.has_updated_voter = False
         self.has_fetched = False
+        # All that was committed was here already when the leader was last asked.
+        self.is_caught_up = False
         self.snapshot: PartialSnapshot | None = None
 
     def poll(self, replica: Replica, now_ms: int) -> int:

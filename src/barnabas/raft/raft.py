@@ -239,6 +239,10 @@ class Raft:
         state = self._replica.state
         return not isinstance(state, Resigned) or not state.unacknowledged
 
+    def check_kraft_version(self, version: int) -> None:
+        """Refuse what `upgrade_kraft_version` would refuse."""
+        self._reconfiguration.check_upgrade(version)
+
     def upgrade_kraft_version(self, version: int, now_ms: int) -> int:
         """Leader only; gives the last offset of what was written. Refusals are `ApiError`."""
         self._advance(now_ms)

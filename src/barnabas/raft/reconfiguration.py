@@ -209,12 +209,19 @@ class Reconfiguration:
 
     def upgrade(self, version: int, now_ms: int) -> int:
         """Raise `kraft.version` to 1: from here on the voters stand in the log."""
+        voters = self.check_upgrade(version)
+        if voters is None:
+            return self._replica.log.end_offset - 1
+        return self._replica.append_control(self._replica.voter_controls(voters, version), now_ms)
+
+    def check_upgrade(self, version: int) -> VoterSet | None:
+        """The voters that an upgrade would write; None if there is nothing to do."""
         leader = self._replica.leader
         if leader is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         history = self._replica.voter_history
         if version == history.kraft_version:
-            return self._replica.log.end_offset - 1
+            return None
         if (history.kraft_version, version) != (0, 1):
             raise ApiError(
                 ErrorCode.INVALID_UPDATE_VERSION,
@@ -237,8 +244,7 @@ class Reconfiguration:
             voters.append(voter)
         if not leader.has_committed or leader.change is not None:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
-        controls = self._replica.voter_controls(VoterSet(tuple(voters)), version)
-        return self._replica.append_control(controls, now_ms)
+        return VoterSet(tuple(voters))
 
     def _leader_for(self, cluster_id: str | None, finish: Finish) -> Leader | None:
         if not is_our_cluster(self._replica, cluster_id):

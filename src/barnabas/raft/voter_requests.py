@@ -33,6 +33,12 @@ def voter_request(
         return _update_request(replica, own)
     if not (is_dynamic and replica.can_vote and replica.settings.auto_join):
         return None
+    if not follower.is_caught_up:
+        follower.voter_update_ms = now_ms
+        return None
+    # The leader adds whom it has seen to be caught up, and nothing is fetched until it answers:
+    # before it is asked again, it shall have been fetched from.
+    follower.is_caught_up = False
     if found is not None:
         # It was a voter before it lost its disk: that one will not come back.
         return RemoveRaftVoterRequest(

@@ -90,6 +90,9 @@ class ControllerServer:
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
         return SUPPORTED_FEATURES
 
+    def finalized_levels(self) -> Mapping[str, int]:
+        return self._node.quorum.finalized_levels()
+
     async def describe_quorum(self, request: Any) -> Any:
         return await self._node.quorum.ask(request)
 

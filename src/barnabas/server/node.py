@@ -252,6 +252,9 @@ class Node:
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
         return self.controller.supported_features()
 
+    def finalized_levels(self) -> Mapping[str, int]:
+        return self.quorum.finalized_levels()
+
     @property
     def port(self) -> int:
         return self.network.listeners[0].addresses[0][1]

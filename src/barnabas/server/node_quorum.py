@@ -15,6 +15,7 @@ from barnabas.controller.format import format_storage, random_cluster_id, storag
 from barnabas.controller.kraft.controller import KraftController
 from barnabas.controller.kraft.replica import MetadataReplica
 from barnabas.controller.kraft.snapshots import SnapshotSettings
+from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.raft.errors import StorageError
 from barnabas.raft.log import LogSettings, MetadataLog
 from barnabas.raft.meta_properties import MetaProperties, load_ensemble
@@ -189,6 +190,13 @@ class NodeQuorum:
             return None
         names = self._node.config.controller_listener_names
         return self.raft.leader_endpoint(names[0] if names else "")
+
+    def finalized_levels(self) -> Mapping[str, int]:
+        """The levels in use: those of the image, and the quorum's own, which only its log tells."""
+        levels = dict(self.replica.image.features.finalized_levels)
+        if self.raft.kraft_version:
+            levels[KRAFT_VERSION] = self.raft.kraft_version
+        return levels
 
     async def ask(self, request: Message) -> Any:
         """Ask this node's replica as another node would."""

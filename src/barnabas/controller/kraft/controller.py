@@ -180,14 +180,6 @@ class KraftController:
 
     # ---- looking
 
-    @property
-    def finalized_levels(self) -> Mapping[str, int]:
-        """The levels in use, the quorum's own version among them."""
-        levels = dict(self.image.features.finalized_levels)
-        if self.raft.kraft_version:
-            levels["kraft.version"] = self.raft.kraft_version
-        return levels
-
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
         return SUPPORTED_FEATURES
 
@@ -285,7 +277,7 @@ class KraftController:
         level = features.quorum_level(request)
 
         def decide(view: View) -> Decision[UpdateFeaturesResponse]:
-            decision = features.update_features(view, request)
+            decision = features.update_features(view, request, self.raft)
             accepted = decision.response.error_code == ErrorCode.NONE
             if accepted and level is not None and not request.validate_only:
                 self.raft.upgrade_kraft_version(level, view.now_ms)

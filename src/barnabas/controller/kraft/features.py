@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.controller.kraft.configs import MIN_ISR
 from barnabas.controller.kraft.decision import Decision
@@ -21,7 +21,12 @@ from barnabas.wire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from barnabas.wire.records.metadata import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+from barnabas.wire.records.metadata import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+)
 
 if TYPE_CHECKING:
     from barnabas.controller.kraft.decision import View
@@ -36,12 +41,23 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-def update_features(view: View, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesResponse]:
+class Quorum(Protocol):
+    """`kraft.version` stands in the quorum's own records, and only the quorum can raise it."""
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    def check_kraft_version(self, version: int) -> None: ...
+
+
+def update_features(
+    view: View, request: UpdateFeaturesRequest, quorum: Quorum
+) -> Decision[UpdateFeaturesResponse]:
     """All updates of a request are made, or none is."""
     records: list[Message] = []
     for update in {each.feature: each for each in request.feature_updates}.values():
         try:
-            records += _update(view, update)
+            records += _update(view, update, quorum)
         except ApiError as error:
             message = (
                 "The update failed for all features since the following feature had an error: "
@@ -66,7 +82,7 @@ def quorum_level(request: UpdateFeaturesRequest) -> int | None:
     return None
 
 
-def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
+def _update(view: View, update: FeatureUpdateKey, quorum: Quorum) -> list[Message]:
     name, level = update.feature, update.max_version_level
     try:
         kind = UpgradeType(update.upgrade_type)
@@ -77,6 +93,8 @@ def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
     if update.allow_downgrade:
         kind = UpgradeType.SAFE_DOWNGRADE
     present = view.image.features.finalized_levels.get(name, 0)
+    if name == KRAFT_VERSION:
+        present = quorum.kraft_version
     if level < 0:
         raise _refused(name, level, "A feature version cannot be less than 0.")
     # Switching a feature off that another node had switched on is always possible.
@@ -85,10 +103,6 @@ def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
         raise _refused(name, level, f"Feature {name} not found.")
     if level != 0 or name not in known or name == METADATA_VERSION:
         _check_support(view, name, level)
-    if name == KRAFT_VERSION:
-        if level == 0 or kind is not UpgradeType.UPGRADE:
-            raise _refused(name, level, "The version of the quorum cannot be lowered.")
-        return []
     if level < present and kind is UpgradeType.UPGRADE:
         raise _refused(
             name,
@@ -100,6 +114,12 @@ def _update(view: View, update: FeatureUpdateKey) -> list[Message]:
         raise _refused(name, level, "Can't downgrade to a newer version.")
     if level == present:
         return []
+    if name == KRAFT_VERSION:
+        if level < present:
+            raise _refused(name, level, "Can't downgrade the version of this feature.")
+        quorum.check_kraft_version(level)
+        # It follows the quorum's records, so that the answer waits until they are committed.
+        return [NoOpRecord()]
     if name == METADATA_VERSION:
         _check_metadata_version(present, level, kind)
     records: list[Message] = [FeatureLevelRecord(name=name, feature_level=level)]
