@@ -18,6 +18,19 @@ from tests.peers import apache
 TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
+async def started(config: BrokerConfig) -> Node:
+    node = Node(config, real_world())
+    await node.start()
+    return node
+
+
+def voters(cluster: Cluster) -> list[int]:
+    """As the leader knows them."""
+    leader = cluster.controller_id
+    assert leader is not None
+    return sorted(cluster.nodes[leader].quorum.raft.voters.ids)
+
+
 def test_a_controller_is_added_and_removed(tmp_path: Path) -> None:
     if (reason := apache.missing()) is not None:
         pytest.skip(reason)
@@ -43,16 +56,15 @@ def test_a_controller_is_added_and_removed(tmp_path: Path) -> None:
             now_ms=1,
             no_initial_controllers=True,
         )
-        joining = Node(BrokerConfig(settings), real_world())
-        cluster._do(joining.start())
+        joining = cluster._do(started(BrokerConfig(settings)))
         try:
             to = ["--bootstrap-server", cluster.bootstrap_servers]
             apache.run_tool(TOOL, [*to, "--command-config", str(file), "add-controller"]).check()
-            assert sorted(cluster.node.quorum.raft.voters.ids) == [1, 2, 3, 4]
+            assert voters(cluster) == [1, 2, 3, 4]
             directory = uuids.to_text(joining.quorum.raft.directory_id)
             who = ["--controller-id", "4", "--controller-directory-id", directory]
             apache.run_tool(TOOL, [*to, "remove-controller", *who]).check()
-            assert sorted(cluster.node.quorum.raft.voters.ids) == [1, 2, 3]
+            assert voters(cluster) == [1, 2, 3]
             shown = apache.run_tool(
                 "org.apache.kafka.tools.FeatureCommand", [*to, "describe"]
             ).check()
