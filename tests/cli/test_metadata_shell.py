@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cli.metadata_shell import HELP, Exit, Shell
-from barnabas.cli.metadata_tree import Leaf, Tree
+from barnabas.cli.metadata_source import Loaded
+from barnabas.cli.metadata_tree import Leaf, Tree, build
+from barnabas.metadata.image import EMPTY
 
 
 @pytest.fixture
@@ -83,3 +85,12 @@ def test_completion(shell: Shell) -> None:
     ]
     assert shell.complete("cat nope/", "nope/") == []
     assert shell.complete("pwd ", "") == []
+
+
+@pytest.mark.parametrize(
+    ("millis", "shown"), [(0, "20"), (5, "20.005"), (850, "20.85"), (900, "20.9"), (123, "20.123")]
+)
+def test_a_moment_has_no_zeros_at_its_end(millis: int, shown: str) -> None:
+    tree = build(Loaded(EMPTY, 1_600_000_000_000 + millis, "here"), "1")
+    (line,) = said(Shell(tree), "cat /image/provenance")
+    assert line.endswith(f"time 2020-09-13T12:26:{shown}Z[UTC]")

@@ -305,4 +305,4 @@ def start_broker(
 def format_storage(properties: Path, *, version: str = VERSION) -> None:
     """`kafka-storage format`, doing nothing on a directory that is formatted already."""
     args = ["format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties)]
-    run_tool("StorageTool", args, isolated=True, version=version).check()
+    run_tool("StorageTool", args, version=version).check()

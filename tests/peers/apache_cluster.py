@@ -26,6 +26,12 @@ from tests.peers.apache import ApacheBroker, ToolResult, free_port, run_tool
 
 START_TIMEOUT_S = 90.0
 HEAP = "256m"
+# A node that dies is noticed soon.
+QUICK = {
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "200",
+    "replica.lag.time.max.ms": "2000",
+}
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import systems
+from tests.peers import jvm, systems
+from tests.peers.apache_cluster import QUICK, ApacheCluster, start_cluster
 
 HERE = Path(__file__).parent
 
@@ -27,6 +28,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[systems.System]
     system = systems.start_system(tmp_path_factory.mktemp("shared-broker"))
     yield system
     system.stop()
+
+
+@pytest.fixture(scope="session")
+def apache_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
+    """Three Apache Kafka nodes with two log directories each; whoever stops one starts it again."""
+    if (reason := jvm.missing()) is not None:
+        pytest.skip(reason)
+    directory = tmp_path_factory.mktemp("apache-cluster")
+    running = start_cluster(directory, overrides=QUICK, log_dirs=2)
+    yield running
+    running.stop()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from barnabas.client.producer import Producer
 from tests.cli import conftest
 from tests.cli.conftest import Ran
 from tests.peers import jvm
-from tests.peers.apache_cluster import ApacheCluster, start_cluster
+from tests.peers.apache_cluster import ApacheCluster
 
 pytestmark = pytest.mark.skipif(jvm.missing() is not None, reason=str(jvm.missing()))
 
@@ -23,10 +23,8 @@ run = conftest.run
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
-    running = start_cluster(tmp_path_factory.mktemp("apache-commands"), log_dirs=2)
-    yield running
-    running.stop()
+def cluster(apache_cluster: ApacheCluster) -> ApacheCluster:
+    return apache_cluster
 
 
 @pytest.fixture

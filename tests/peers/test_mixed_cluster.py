@@ -8,7 +8,6 @@ of a partition hold the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -34,12 +33,15 @@ WITHOUT = tuple(
 )
 
 
-@pytest.fixture(params=["apache", "barnabas"])
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NodeCluster]:
+@pytest.fixture(scope="module", params=["apache", "barnabas"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NodeCluster]:
     """Node 1 is controller and broker of one project, node 2 a broker of the other."""
     first = request.param
     plans = {1: Plan(first), 2: Plan("barnabas" if first == "apache" else "apache", BROKER)}
-    running = start_nodes(tmp_path, plans, SMALL, WITHOUT if first == "apache" else ())
+    directory = tmp_path_factory.mktemp("mixed")
+    running = start_nodes(directory, plans, SMALL, WITHOUT if first == "apache" else ())
     yield running
     running.stop()
 

@@ -91,9 +91,10 @@ def _sorted(items: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 def _provenance(loaded: Loaded) -> Leaf:
     image = loaded.image
-    moment = datetime.fromtimestamp(loaded.timestamp_ms / 1000, UTC)
-    millis = moment.microsecond // 1000
-    shown = f"{moment:%Y-%m-%dT%H:%M:%S}" + (f".{millis:03}" if millis else "") + "Z[UTC]"
+    seconds, millis = divmod(loaded.timestamp_ms, 1000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    fraction = f".{millis:03}".rstrip("0").rstrip(".")
+    shown = f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z[UTC]"
     data = {"offset": image.offset, "epoch": image.epoch, "timestamp_ms": loaded.timestamp_ms}
     return Leaf(data, lambda: f"offset {image.offset}, epoch {image.epoch}, time {shown}")
 
