@@ -66,6 +66,11 @@ def stray_directory(topic: str, partition: int, unique: str) -> str:
     return _marked_directory(topic, partition, unique, STRAY_DIRECTORY)
 
 
+def future_directory(topic: str, partition: int, unique: str) -> str:
+    """The name of a copy that will take the partition's place. A long topic name is cut."""
+    return _marked_directory(topic, partition, unique, FUTURE_DIRECTORY)
+
+
 def _marked_directory(topic: str, partition: int, unique: str, mark: str) -> str:
     suffix = f"-{partition}.{unique}{mark}"
     return topic[: 255 - len(suffix)] + suffix
