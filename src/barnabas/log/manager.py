@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from types import MappingProxyType
 
@@ -28,6 +29,7 @@ from barnabas.log.checkpoints import (
 )
 from barnabas.log.cleaner import DEDUPE_BUFFER_BYTES, Cleaner
 from barnabas.log.directory import DirectoryInUse, LogDirectory
+from barnabas.log.future_logs import FutureLogs
 from barnabas.log.log import PRODUCER_EXPIRATION_MS, FlushPoint, Log
 from barnabas.log.recovery import UnreadableLog
 from barnabas.log.segment import OpenSegments
@@ -37,6 +39,9 @@ from barnabas.wire.uuids import ZERO, from_text, to_text
 logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], LogConfig]
+
+MAX_PREFERRED = 10_000
+UNKNOWN_LAG = -1
 
 
 class NoUsableDirectory(Exception):
@@ -52,6 +57,8 @@ class PartitionSize:
     topic: str
     index: int
     size: int
+    offset_lag: int
+    is_future: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,10 @@ class LogManager:
         self.failed: Callable[[str, OSError], None] = self.directory_failed
         self._doomed: list[tuple[int, str]] = []
         self._unreadable: dict[TopicPartition, UnreadableLog] = {}
-        self._stale: set[TopicPartition] = set()
+        # Directories whose checkpoint files may still name a log that is not there any more.
+        self._stale: set[tuple[str, TopicPartition]] = set()
+        self.futures = FutureLogs(self, disk, randomness)
+        self._preferred: dict[TopicPartition, str] = {}
         self._checkpointing = False
         self._flushing: set[Log] = set()
         self._cleaner_enabled = broker is None or broker.log_cleaner_enable
@@ -107,7 +117,7 @@ class LogManager:
             dedupe_buffer_bytes=(
                 DEDUPE_BUFFER_BYTES if broker is None else broker.log_cleaner_dedupe_buffer_size
             ),
-            directory_of=lambda log: self._directory(log.parent_directory),
+            directory_of=lambda log: self.directory(log.parent_directory),
             is_current=self._is_current,
             failed=self._tell_failed,
         )
@@ -128,7 +138,8 @@ class LogManager:
                 self.failed(directory.path, error)
                 continue
             self._load_directory(directory, names)
-            self._stale.update(directory.checkpointed() - self._logs.keys())
+            here = {(log.topic, log.partition) for log in self._in(directory)}
+            self._stale.update((directory.path, key) for key in directory.checkpointed() - here)
         if self.directories and not self.live_directories():
             reasons = "; ".join(f"{each.path}: {each.error}" for each in self.directories)
             raise NoUsableDirectory(f"None of the log directories can be used ({reasons}).")
@@ -148,7 +159,7 @@ class LogManager:
             topic, index, mark = parsed
             if mark == file_names.DELETE_DIRECTORY:
                 self._doomed.append((now_ms, path))
-            elif mark:
+            elif mark == file_names.STRAY_DIRECTORY:
                 logger.warning("%s is left as it is: it belongs to no partition", path)
             else:
                 works.append(
@@ -171,11 +182,16 @@ class LogManager:
                 )
             self._background.run_all(works)
         for log in loaded:
+            if log.is_future:
+                self._watch(log)
+                self.futures.loaded(log)
+                continue
             key = (log.topic, log.partition)
             other = self._logs.get(key)
             if other is not None:
                 raise DuplicateLog(f"{log.directory} and {other.directory} hold the same partition")
-            self._adopt(key, log)
+            self._watch(log)
+            self._logs[key] = log
         for path, error in failures[:1]:
             logger.error("loading %s: %s", path, error)
             self.failed(directory.path, error)
@@ -213,7 +229,8 @@ class LogManager:
                 )
             except UnreadableLog as error:
                 logger.error("%s is left as it is: %s", path, error)
-                self._unreadable[key] = error
+                if not path.endswith(file_names.FUTURE_DIRECTORY):
+                    self._unreadable[key] = error
             except OSError as error:
                 failures.append((path, error))
             else:
@@ -229,9 +246,8 @@ class LogManager:
             logger.warning("going on without the topic id of %s: %s", path, error)
             return None
 
-    def _adopt(self, key: TopicPartition, log: Log) -> None:
-        log.on_roll = self._rolled
-        self._logs[key] = log
+    def _watch(self, log: Log) -> None:
+        log.on_roll = partial(self._rolled, log)
 
     def previous_broker_epoch(self) -> int:
         """The broker epoch of an orderly stop, or -1: then others must not rely on our logs."""
@@ -249,10 +265,28 @@ class LogManager:
     def get(self, topic: str, index: int) -> Log | None:
         return self._logs.get((topic, index))
 
+    def all_logs(self) -> list[Log]:
+        """The logs of partitions, and those that will replace some of them."""
+        return [*self._logs.values(), *self.futures]
+
+    def prefer(self, topic: str, index: int, path: str) -> None:
+        """Make the log of a partition in that directory, once it is made here."""
+        self._preferred.pop((topic, index), None)
+        if len(self._preferred) >= MAX_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+        self._preferred[(topic, index)] = path
+
     def get_or_create(
-        self, topic: str, index: int, topic_id: bytes, *, is_new: bool = False
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        *,
+        is_new: bool = False,
+        assigned: str | None = None,
     ) -> Log:
-        """The log of a partition, made if it is not there. OSError if no directory can have it;
+        """The log of a partition, made if it is not there: in the directory that was preferred, or
+        the one that is `assigned`, or that with the fewest logs. OSError if no directory can have it;
         also while one is offline, since the log may be there, unless the partition `is_new`."""
         key = (topic, index)
         if key in self._unreadable:
@@ -266,44 +300,68 @@ class LogManager:
             logger.warning("%s has another topic id: it is set aside as stray", log.directory)
             self.set_aside(topic, index)
         live = self.live_directories()
+        future = self.futures.find(topic, index, topic_id)
+        if future is not None and (
+            len(live) == len(self.directories) or future.parent_directory == assigned
+        ):
+            logger.info("%s takes the place of %s-%d", future.directory, topic, index)
+            self.futures.promote(future, None)
+            return future
         if not live or (len(live) < len(self.directories) and not is_new):
             offline = [directory.path for directory in self.directories if not directory.is_online]
             raise OSError(
                 f"Can not create log for {topic}-{index} because log directories "
                 f"{', '.join(offline)} are offline"
             )
-        counts = {directory.path: 0 for directory in live}
-        if len(live) > 1:
-            for other in self._logs.values():
-                counts[other.parent_directory] += 1
-        directory = min(live, key=lambda each: counts[each.path])
+        directory = self._choose(live, self._preferred.get(key, assigned))
         try:
-            return self._create(directory, key, topic_id)
+            log = self.open_new(directory, file_names.partition_directory(*key), key, topic_id)
         except OSError as error:
             self.failed(directory.path, error)
             raise
+        self._preferred.pop(key, None)
+        self._logs[key] = log
+        return log
 
-    def _create(self, directory: LogDirectory, key: TopicPartition, topic_id: bytes) -> Log:
-        if key in self._stale:
+    def _choose(self, live: list[LogDirectory], wanted: str | None) -> LogDirectory:
+        counts = {directory.path: 0 for directory in live}
+        if wanted in counts:
+            return next(directory for directory in live if directory.path == wanted)
+        if len(live) > 1:
+            for log in self.all_logs():
+                counts[log.parent_directory] += 1
+        return min(live, key=lambda each: counts[each.path])
+
+    def open_new(
+        self, directory: LogDirectory, name: str, key: TopicPartition, topic_id: bytes
+    ) -> Log:
+        """A new log of a partition under that name."""
+        if (directory.path, key) in self._stale:
             # An earlier log of that name is gone: its offsets must not be taken for the new one's.
             directory.checkpoint(self._in(directory))()
             directory.cleaner_offsets.pop(key, None)
             directory.write_cleaner_offsets()
-            self._stale.discard(key)
-        path = f"{directory.path}/{file_names.partition_directory(*key)}"
+            self._stale.discard((directory.path, key))
         log = Log.open(
             self._disk,
-            path,
+            f"{directory.path}/{name}",
             self._config_of(key[0]),
             now_ms=self._clock.now_ms(),
             producer_expiration_ms=self._producer_expiration_ms,
             open_segments=self._open_segments,
             randomness=self._randomness,
         )
+        if log.topic != key[0] or log.is_future:
+            log.belongs_to(*key)
         if topic_id != ZERO:
             self._set_topic_id(log, topic_id)
-        self._adopt(key, log)
+        self._watch(log)
         return log
+
+    def replace(self, log: Log) -> None:
+        """From now on this is the log of its partition."""
+        self._logs[(log.topic, log.partition)] = log
+        self.checkpoint()
 
     def give_topic_id(self, log: Log, topic_id: bytes) -> None:
         """The log belongs to that topic from now on."""
@@ -321,7 +379,11 @@ class LogManager:
             return
         path = self._move_away(log, file_names.delete_directory)
         if path is not None:
-            self._doomed.append((self._clock.now_ms() + log.config.file_delete_delay_ms, path))
+            self.doom(path, log.config.file_delete_delay_ms)
+
+    def doom(self, path: str, delay_ms: int) -> None:
+        """Remove a directory of that name, later."""
+        self._doomed.append((self._clock.now_ms() + delay_ms, path))
 
     def set_aside(self, topic: str, index: int) -> None:
         """Keep the files of a log under another name: it belongs to no partition of the cluster."""
@@ -330,9 +392,7 @@ class LogManager:
             self._move_away(log, file_names.stray_directory)
 
     def _move_away(self, log: Log, name_of: Callable[[str, int, str], str]) -> str | None:
-        key = (log.topic, log.partition)
-        del self._logs[key]
-        self._stale.add(key)
+        del self._logs[(log.topic, log.partition)]
         unique = self._randomness.randbytes(16).hex()
         path = f"{log.parent_directory}/{name_of(log.topic, log.partition, unique)}"
         try:
@@ -342,45 +402,53 @@ class LogManager:
         except OSError as error:
             self.failed(log.parent_directory, error)
             return None
-        directory = self._directory(log.parent_directory)
+        finally:
+            self.forget_checkpoints(log)
+        return path
+
+    def forget_checkpoints(self, log: Log) -> None:
+        """What checkpoint files say of a log does not hold any more."""
+        key = (log.topic, log.partition)
+        self._stale.add((log.parent_directory, key))
+        directory = self.directory(log.parent_directory)
         if directory is not None:
             directory.cleaner_offsets.pop(key, None)
-        return path
 
     def find_strays(self, is_expected: Callable[[Log], bool]) -> list[Log]:
         """Logs that the metadata of the cluster does not place here."""
         return [log for log in self._logs.values() if not is_expected(log)]
 
     def update_config(self, topic: str, config: LogConfig) -> None:
-        for log in self._logs.values():
+        for log in self.all_logs():
             if log.topic == topic:
                 log.update_config(config)
 
     def update_broker_config(self, broker: BrokerConfig) -> None:
         """What the broker's own settings say of all logs; may change while it runs."""
         self._producer_expiration_ms = broker.producer_id_expiration_ms
-        for log in self._logs.values():
+        for log in self.all_logs():
             log.producers.expiration_ms = broker.producer_id_expiration_ms
         self.cleaner.map_bytes = broker.log_cleaner_dedupe_buffer_size
         self.cleaner.throttle.bytes_per_second = broker.log_cleaner_io_max_bytes_per_second
 
-    def _directory(self, path: str) -> LogDirectory | None:
+    def directory(self, path: str) -> LogDirectory | None:
         return next((each for each in self.directories if each.path == path), None)
 
     def _in(self, directory: LogDirectory) -> list[Log]:
-        return [log for log in self._logs.values() if log.parent_directory == directory.path]
+        return [log for log in self.all_logs() if log.parent_directory == directory.path]
 
     # -- failures
 
     def directory_failed(self, path: str, error: OSError) -> None:
         """Take a directory and its logs offline."""
-        directory = self._directory(path)
+        directory = self.directory(path)
         if directory is None or not directory.is_online:
             return
         directory.error = error
         directory.unlock()
         for key in [key for key, log in self._logs.items() if log.parent_directory == path]:
             self._logs.pop(key).abandon()
+        self.futures.abandon_in(path)
 
     def _tell_failed(self, path: str, error: OSError) -> None:
         self.failed(path, error)
@@ -390,14 +458,18 @@ class LogManager:
         return (log for log in list(logs) if self._is_current(log))
 
     def _is_current(self, log: Log) -> bool:
-        return self._logs.get((log.topic, log.partition)) is log
+        return self._logs.get((log.topic, log.partition)) is log or log in self.futures
+
+    def is_at_rest(self, log: Log) -> bool:
+        """Whether no thread is at work on its files for this manager."""
+        return not log.cleaning and log not in self._flushing
 
     # -- from time to time
 
     def run_retention(self, now_ms: int) -> int:
         """Remove what is too old or too much; how many segments went."""
         count = 0
-        for log in self._guarded(self._logs.values()):
+        for log in self._guarded(self.all_logs()):
             if log.cleaning:
                 continue
             try:
@@ -409,7 +481,7 @@ class LogManager:
     def remove_doomed(self, now_ms: int) -> None:
         """Remove the files of segments and partitions that were deleted long enough ago."""
         removals: list[Callable[[], None]] = []
-        for log in self._logs.values():
+        for log in self.all_logs():
             removals += [segment.remove_files for segment in log.take_doomed(now_ms)]
         due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
         if due:
@@ -428,7 +500,7 @@ class LogManager:
         """Flush the logs whose oldest unflushed record has waited for `flush.ms`."""
         due = [
             log
-            for log in self._logs.values()
+            for log in self.all_logs()
             if log.unflushed_since_ms is not None
             and now_ms - log.unflushed_since_ms >= log.config.flush_ms
         ]
@@ -488,11 +560,13 @@ class LogManager:
 
     def clean_once(self, now_ms: int) -> bool:
         """Start compacting the log that needs it most; False if there is none, or one is running."""
-        return self._cleaner_enabled and self.cleaner.clean_once(list(self._logs.values()), now_ms)
+        # One that is being copied stays as it is: the copy must not have parts from before and after.
+        logs = [log for log in self._logs.values() if not self.futures.is_moving(log)]
+        return self._cleaner_enabled and self.cleaner.clean_once(logs, now_ms)
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for `producer.id.expiration.ms`."""
-        return sum(log.producers.expire(now_ms) for log in self._logs.values())
+        return sum(log.producers.expire(now_ms) for log in self.all_logs())
 
     # -- asking
 
@@ -514,10 +588,22 @@ class LogManager:
             total,
             usable,
             [
-                PartitionSize(log.topic, log.partition, log.size)
+                PartitionSize(
+                    log.topic, log.partition, log.size, self._offset_lag(log), log.is_future
+                )
                 for log in self._in(directory)
                 if directory.is_online
             ],
+        )
+
+    def _offset_lag(self, log: Log) -> int:
+        """What a future log lacks; what another lacks of what is committed, so far as it knows."""
+        current = self._logs.get((log.topic, log.partition))
+        if current is None:
+            return UNKNOWN_LAG
+        return max(
+            0,
+            (current.log_end_offset if log.is_future else log.high_watermark) - log.log_end_offset,
         )
 
     # -- end
@@ -538,6 +624,7 @@ class LogManager:
                     log.abandon()
             directory.unlock()
         self._logs.clear()
+        self.futures.clear()
 
     def _close_logs(self, logs: list[Log]) -> None:
         failures: list[OSError] = []

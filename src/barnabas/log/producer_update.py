@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.log.producer_state import Change, Producers
+from collections.abc import Sequence
+
+from barnabas.log.producer_state import BatchMetadata, Change, Producers
 from barnabas.record.batch import BatchHeader, Buffer
 from barnabas.record.control import (
     ControlType,
@@ -52,3 +54,46 @@ def prepare_batch(
             offset=header.last_offset,
             check_epoch=check_epoch,
         )
+
+
+def prepare_batches(
+    producers: Producers,
+    headers: Sequence[BatchHeader],
+    buffer: Buffer,
+    *,
+    check_sequence: bool = False,
+    check_epoch: bool = False,
+) -> Change | None:
+    """What all batches of `buffer` do together; None if none of them has a producer."""
+    change: Change | None = None
+    position = 0
+    for header in headers:
+        if header.producer_id >= 0:
+            if change is None:
+                change = Change()
+            prepare_batch(
+                producers,
+                change,
+                header,
+                buffer,
+                position,
+                check_sequence=check_sequence,
+                check_epoch=check_epoch,
+            )
+        position += header.size_in_bytes
+    return change
+
+
+def find_duplicate(producers: Producers, headers: Sequence[BatchHeader]) -> BatchMetadata | None:
+    """The first of the batches that is in the log already, as it was then."""
+    for header in headers:
+        if header.producer_id >= 0:
+            found = producers.find_duplicate(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.last_sequence,
+            )
+            if found is not None:
+                return found
+    return None

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from barnabas.log.segment import Segment
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
+    from barnabas.log.readable_log import ReadableLog
 
 
-def breached_segments(log: Log, now_ms: int) -> tuple[int, str]:
+def breached_segments(log: ReadableLog, now_ms: int) -> tuple[int, str]:
     """How many of the first segments must go, and why."""
     config = log.config
     below_start = _count(log, lambda segment, end: end <= log.log_start_offset)
@@ -44,7 +44,7 @@ def breached_segments(log: Log, now_ms: int) -> tuple[int, str]:
     return best
 
 
-def _count(log: Log, breaches: Callable[[Segment, int], bool]) -> int:
+def _count(log: ReadableLog, breaches: Callable[[Segment, int], bool]) -> int:
     segments = log.segments
     for slot, segment in enumerate(segments):
         is_last = slot + 1 == len(segments)
