@@ -205,9 +205,9 @@ def test_changes_at_run_time_that_do_nothing_are_told() -> None:
         "setting background.threads has no effect: this server has nothing that it could change",
         "unknown setting no.such is ignored",
     ]
-    topic = {"retention.ms": "5", "leader.replication.throttled.replicas": "*"}
+    topic = {"retention.ms": "5", "remote.storage.enable": "true"}
     assert dynamic_warnings(topic_def().keys, {}, topic) == [
-        "setting leader.replication.throttled.replicas is not supported yet and is ignored"
+        "setting remote.storage.enable is not supported yet and is ignored"
     ]
 
 

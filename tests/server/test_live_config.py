@@ -142,10 +142,34 @@ async def test_changes_that_do_nothing_are_told(
         peer = await run.connect()
         await create_topic(peer, "t")
         assert await alter(peer, BROKER, "", num_io_threads="3", max_connections="99") == OK
-        assert await alter(peer, TOPIC, "t", leader_replication_throttled_replicas="*") == OK
+        assert await alter(peer, TOPIC, "t", local_retention_bytes="5") == OK
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told == [
         "all brokers: setting num.io.threads has no effect: this server has nothing that it could "
         "change",
-        "topic t: setting leader.replication.throttled.replicas is not supported yet and is ignored",
+        "topic t: setting local.retention.bytes is not supported yet and is ignored",
     ]
+
+
+@on_loop
+async def test_replication_is_throttled_as_brokers_and_topics_say(tmp_path: Path) -> None:
+    rate, list_ = "leader_replication_throttled_rate", "leader_replication_throttled_replicas"
+    async with running(tmp_path) as run:
+        peer = await run.connect()
+        await create_topic(peer, "t", 3)
+        assert await alter(peer, BROKER, "", **{rate: "500"}) == OK
+        assert await alter(peer, TOPIC, "t", **{list_: "0:1,1:2,2:1"}) == OK
+        sent, fetched = run.node.replicas.leader_quota, run.node.replicas.follower_quota
+        assert [sent.is_throttled("t", index) for index in range(3)] == [True, False, True]
+        assert await alter(peer, BROKER, "1", **{rate: "9"}) == OK
+        assert (sent.rate, fetched.rate) == (9, (1 << 63) - 1)
+        assert not fetched.is_throttled("t", 0)
+    async with running(tmp_path) as run:
+        peer = await run.connect()
+        sent = run.node.replicas.leader_quota
+        assert sent.rate == 9
+        assert sent.is_throttled("t", 2)
+        assert await alter(peer, BROKER, "1", **{rate: None}) == OK
+        assert sent.rate == 500
+        assert await alter(peer, TOPIC, "t", **{list_: None}) == OK
+        assert not sent.is_throttled("t", 2)

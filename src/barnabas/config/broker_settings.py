@@ -138,3 +138,5 @@ class BrokerSettings:
     replica_fetch_wait_max_ms: int
     replica_socket_timeout_ms: int
     replica_selector_class: str | None
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int

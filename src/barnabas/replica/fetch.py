@@ -183,7 +183,10 @@ class Fetch(DelayedOperation):
 
 
 class FollowerFetch(Fetch):
-    """A follower's Fetch: it reads to the end of the log, and what it asks for tells what it has."""
+    """A follower's Fetch: it reads to the end of the log, and what it asks for tells what it has.
+
+    While the leader's quota is exceeded, partitions of throttled replicas that are not in sync have
+    nothing for it."""
 
     __slots__ = ("now_ms", "replica_epoch", "replica_id")
 
@@ -237,12 +240,35 @@ class FollowerFetch(Fetch):
                 self.now_ms,
             ):
                 self.replicas.moved(partition)
+            if self._is_held_back(partition):
+                data.records = b""
             return data
         except ApiError as error:
             return self._refused(target, error.code)
         except OSError as error:
             self.replicas.log_failed(target.topic, target.index, error)
             return self._refused(target, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        return self.replica_id not in partition.isr and self.replicas.leader_quota.holds_back(
+            partition.topic, partition.index, self.replicas.logs.now_ms()
+        )
+
+    def count(self, results: Results) -> None:
+        """These results are sent: what throttled replicas get of them counts."""
+        quota = self.replicas.leader_quota
+        size = sum(
+            len(data.records)
+            for target, data in results
+            if data.records and target.topic and quota.is_throttled(target.topic, target.index)
+        )
+        if size:
+            quota.record(size, self.replicas.logs.now_ms())
+
+    def on_complete(self) -> None:
+        results = self.read()[0]
+        self.count(results)
+        self._done(results)
 
     def watch(self, results: Results) -> list[tuple[str, int]]:
         return [(target.topic or "", target.index) for target in self.targets]
@@ -258,7 +284,7 @@ class FollowerFetch(Fetch):
             log = partition.log
             if not log.log_start_offset <= target.fetch_offset <= log.log_end_offset:
                 return self.force_complete()
-            if target.fetch_offset < log.log_end_offset:
+            if target.fetch_offset < log.log_end_offset and not self._is_held_back(partition):
                 if self.min_bytes <= 1:
                     return self.force_complete()
                 limit = target.max_bytes

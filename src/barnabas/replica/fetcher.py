@@ -45,6 +45,7 @@ from barnabas.wire.uuids import ZERO
 if TYPE_CHECKING:
     from barnabas.log.log import Log
     from barnabas.replica.partition import Partition
+    from barnabas.replica.replication_quota import ReplicationQuota
     from barnabas.replica.settings import ReplicaSettings
 
 logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class Replicas(Protocol):
 class Followed:
     """A partition in one epoch of its leader."""
 
-    __slots__ = ("backoff_ms", "due_ms", "leader_epoch", "partition", "state")
+    __slots__ = ("backoff_ms", "due_ms", "is_in_sync", "leader_epoch", "partition", "state")
 
     def __init__(self, partition: Partition, state: State) -> None:
         self.partition = partition
@@ -94,6 +95,8 @@ class Followed:
         self.state = state
         self.due_ms = 0
         self.backoff_ms = 0
+        # It had all that the leader called committed when it was last answered.
+        self.is_in_sync = False
 
 
 class FollowerFetcher:
@@ -105,6 +108,7 @@ class FollowerFetcher:
         replicas: Replicas,
         settings: ReplicaSettings,
         broker_epoch: Callable[[], int],
+        quota: ReplicationQuota,
         *,
         diverging_epoch_in_fetch: bool = True,
     ) -> None:
@@ -114,6 +118,7 @@ class FollowerFetcher:
         self._replicas = replicas
         self._settings = settings
         self._broker_epoch = broker_epoch
+        self._quota = quota
         self._diverging_epoch_in_fetch = diverging_epoch_in_fetch
         self._followed: dict[tuple[str, int], Followed] = {}
         self._session = FollowerSession()
@@ -169,6 +174,8 @@ class FollowerFetcher:
             for followed in ready[State.FETCHING]:
                 followed.due_ms = now_ms + FLUSH_WAIT_MS
             ready[State.FETCHING] = []
+        if ready[State.FETCHING]:
+            ready[State.FETCHING] = self._not_held_back(ready[State.FETCHING], now_ms)
         for state in (State.TRUNCATING, State.FINDING_END, State.FINDING_START, State.FETCHING):
             asked = ready[state]
             if asked:
@@ -179,6 +186,21 @@ class FollowerFetcher:
                 self._sent_request = self._request(state, asked)
                 return self._sent_request
         return None
+
+    def _not_held_back(self, asked: list[Followed], now_ms: int) -> list[Followed]:
+        """While the follower's quota is exceeded, replicas that catch up are left out. They are
+        looked at again with every request, and if there is none, after a while."""
+        quota = self._quota
+        free = [
+            each
+            for each in asked
+            if each.is_in_sync
+            or not quota.holds_back(each.partition.topic, each.partition.index, now_ms)
+        ]
+        if not free:
+            for each in asked:
+                each.due_ms = now_ms + self._settings.fetch_backoff_ms
+        return free
 
     def _must_flush(self, partition: Partition) -> bool:
         """To ask for an offset is to promise everything before it, which the disk has to hold first
@@ -352,8 +374,11 @@ class FollowerFetcher:
         else:
             records = data.records
             assert records is None or isinstance(records, (bytes, memoryview))
+            if records and self._quota.is_throttled(partition.topic, partition.index):
+                self._quota.record(len(records), now_ms)
             if partition.replicate(records, data.high_watermark, data.log_start_offset, now_ms):
                 self._replicas.replicated(partition)
+            followed.is_in_sync = log.log_end_offset >= data.high_watermark
         followed.backoff_ms = 0
 
     def _refused(self, followed: Followed, code: int, now_ms: int) -> None:

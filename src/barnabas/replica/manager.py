@@ -20,11 +20,13 @@ from barnabas.replica.fetcher import FollowerFetcher
 from barnabas.replica.group_flush import GroupFlush
 from barnabas.replica.isr import IsrManager
 from barnabas.replica.partition import Partition
+from barnabas.replica.replication_quota import ReplicationQuota
 from barnabas.replica.settings import ReplicaSettings
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.uuids import ZERO
 
 if TYPE_CHECKING:
+    from barnabas.config.topic import LogConfig
     from barnabas.delayed.timer import TimingWheel
     from barnabas.log.log import AppendInfo, AppendOrigin, Log
     from barnabas.log.manager import LogManager
@@ -59,6 +61,10 @@ class ReplicaManager:
         self.assignments.broker_epoch = self._broker_epoch
         # The ids of log directories by their paths; empty: nobody asks where replicas are.
         self.directory_ids: dict[str, bytes] = {}
+        self.leader_quota, self.follower_quota = (
+            ReplicationQuota(self.settings.quota_window_num, self.settings.quota_window_size_ms)
+            for _ in range(2)
+        )
         self.fetchers: dict[FetcherKey, FollowerFetcher] = {}
         # Told to whoever does the I/O: a fetcher has something to ask, or has no partitions left.
         self.fetcher_wanted: Callable[[int, int], None] = lambda leader_id, number: None
@@ -205,7 +211,10 @@ class ReplicaManager:
             max_bytes=max_bytes,
             done=done,
         )
-        return self._read_or_wait(fetch)
+        results = self._read_or_wait(fetch)
+        if results is not None:
+            fetch.count(results)
+        return results
 
     def _read_or_wait(self, fetch: Fetch) -> Results | None:
         results, size, urgent = fetch.read()
@@ -401,15 +410,25 @@ class ReplicaManager:
                     self,
                     self.settings,
                     self._broker_epoch,
+                    self.follower_quota,
                 )
             self.fetchers[wanted].add(partition)
             self.fetcher_wanted(*wanted)
+
+    def throttle(self, topic: str, config: LogConfig) -> None:
+        """Which replicas of a topic have to share the quotas."""
+        sent = config.leader_replication_throttled_replicas
+        fetched = config.follower_replication_throttled_replicas
+        self.leader_quota.throttle(topic, sent, self.node_id)
+        self.follower_quota.throttle(topic, fetched, self.node_id)
 
     def remove_topic(self, topic: TopicImage) -> None:
         self._names.pop(topic.topic_id, None)
         known = self._topics.get(topic.name)
         if known is not None and known.topic_id == topic.topic_id:
             del self._topics[topic.name]
+            self.leader_quota.throttle(topic.name, (), self.node_id)
+            self.follower_quota.throttle(topic.name, (), self.node_id)
         for index in topic.partitions:
             partition = self.partitions.get((topic.name, index))
             if partition is not None and partition.topic_id == topic.topic_id:

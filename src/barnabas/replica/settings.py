@@ -21,6 +21,8 @@ class ReplicaSettings:
     fetch_response_max_bytes: int = 10 << 20
     fetch_wait_max_ms: int = 500
     rack_aware_selector: bool = False
+    quota_window_num: int = 11
+    quota_window_size_ms: int = 1_000
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ReplicaSettings:
@@ -33,4 +35,6 @@ class ReplicaSettings:
             fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
             fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
             rack_aware_selector=config.replica_selector_class in RACK_AWARE_SELECTORS,
+            quota_window_num=config.replication_quota_window_num,
+            quota_window_size_ms=config.replication_quota_window_size_seconds * 1000,
         )

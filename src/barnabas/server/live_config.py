@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from barnabas.config.broker import dynamic_broker_def
 from barnabas.config.support import dynamic_warnings
 from barnabas.config.topic import topic_def
 from barnabas.metadata.image import ResourceType
@@ -39,6 +40,11 @@ def apply_dynamic_config(node: Node) -> None:
         logger.error("the dynamic broker settings cannot be used: %s", error)
         return
     node.config = config
+    for quota, name in (
+        (node.replicas.leader_quota, "leader.replication.throttled.rate"),
+        (node.replicas.follower_quota, "follower.replication.throttled.rate"),
+    ):
+        quota.rate = _dynamic_only(node, name)
     node.forget_log_configs()
     node.logs.update_broker_config(config)
     for log in node.logs.logs.values():
@@ -47,6 +53,16 @@ def apply_dynamic_config(node: Node) -> None:
     node.network.make_room()
     if node.pipeline is not None:
         node.pipeline.request_log = request_log_of(config)
+
+
+def _dynamic_only(node: Node, name: str) -> Any:
+    """A setting that no file can have: this broker's, that of all brokers, or the default."""
+    row = dynamic_broker_def().keys[name]
+    for broker in (str(node.node_id), ""):
+        text = node.metadata.image.config(ResourceType.BROKER, broker).get(name)
+        if text is not None:
+            return row.parse(text)
+    return row.default
 
 
 def tell_ignored(

@@ -368,6 +368,7 @@ class Node:
             if resource_type == ResourceType.TOPIC:
                 self._log_configs.pop(name, None)
                 self.logs.update_config(name, self.log_config(name))
+                self.replicas.throttle(name, self.log_config(name))
             elif resource_type == ResourceType.BROKER:
                 apply_dynamic_config(self)
         if self._is_catching_up:

@@ -57,7 +57,6 @@ KEYS = (
         11,
         LOW,
         at_least(1),
-        support=NOT_YET,
         doc="Samples kept for replication quotas.",
     ),
     key(
@@ -66,7 +65,6 @@ KEYS = (
         1,
         LOW,
         at_least(1),
-        support=NOT_YET,
         doc="The span of one sample for replication quotas.",
     ),
     key(
@@ -158,7 +156,6 @@ DYNAMIC_ONLY_KEYS = (
         MEDIUM,
         at_least(0),
         dynamic=CLUSTER_WIDE,
-        support=NOT_YET,
         doc="The bytes a second that leaders send for throttled replicas.",
     ),
     key(
@@ -168,7 +165,6 @@ DYNAMIC_ONLY_KEYS = (
         MEDIUM,
         at_least(0),
         dynamic=CLUSTER_WIDE,
-        support=NOT_YET,
         doc="The bytes a second that followers fetch for throttled replicas.",
     ),
     key(

@@ -88,7 +88,6 @@ KEYS = (
         (),
         MEDIUM,
         ThrottledReplicas(),
-        support=NOT_YET,
         doc="Replicas throttled on the follower's side, as partition:broker pairs, or * for all.",
     ),
     key(
@@ -113,7 +112,6 @@ KEYS = (
         (),
         MEDIUM,
         ThrottledReplicas(),
-        support=NOT_YET,
         doc="Replicas throttled on the leader's side, as partition:broker pairs, or * for all.",
     ),
     key(
@@ -282,7 +280,6 @@ KEYS = (
         BOOLEAN,
         False,
         MEDIUM,
-        support=NOT_YET,
         doc="Whether a replica that is not in sync may lead when no other is left; records may "
         "be lost.",
     ),

@@ -58,7 +58,9 @@ class View:
 
     def unclean_election_enabled(self, topic: str) -> bool:
         own = self.image.config(ResourceType.TOPIC, topic).get("unclean.leader.election.enable")
-        return own == "true" if own is not None else self.config.unclean_leader_election_enable
+        return (
+            own.lower() == "true" if own is not None else self.config.unclean_leader_election_enable
+        )
 
     def registered(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
         """The broker that speaks in this epoch; an earlier incarnation is refused."""
