@@ -297,3 +297,19 @@ def test_a_controller_that_cannot_be_reached_is_asked_for_again() -> None:
     with FakeBroker(handle) as broker, admin_for(broker.address) as admin:
         assert list(admin.list_partition_reassignments()) == []
         assert asked == 2
+
+
+def test_one_broker_is_waited_for_no_longer_than_asked() -> None:
+    def handle(key: ApiKey, version: int, request: Any) -> Any:
+        if key == ApiKey.API_VERSIONS:
+            return offer(ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS)
+        found = metadata_of(broker)
+        found.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=nobody))
+        return found
+
+    nobody = free_port()
+    with FakeBroker(handle) as broker, admin_for(broker.address) as admin:
+        with pytest.raises(RequestTimeout) as caught:
+            admin.describe_log_dirs([2], timeout_ms=50)
+        assert "50 ms" in str(caught.value)
+        assert str(nobody) in str(caught.value)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HEALTHY, DEGRADED, UNAVAILABLE = "healthy", "degraded", "unavailable"
 STALE_VOTER_MS = 10_000
+# A broker that was just lost is not fenced yet; nobody wants to wait for its answer.
+SILENT_MS = 2_000
 OFFLINE, UNDER_MIN_ISR, AT_MIN_ISR, UNDER_REPLICATED = (
     "offline",
     "under-min-ISR",
@@ -169,7 +171,7 @@ def _directories(
     silent: dict[int, str] = {}
     for broker in brokers:
         try:
-            found.update(admin.describe_log_dirs([broker]))
+            found.update(admin.describe_log_dirs([broker], timeout_ms=SILENT_MS))
         except ClientError as error:
             code = getattr(error, "code", None)
             silent[broker] = type(error).__name__ if code is None else code.name

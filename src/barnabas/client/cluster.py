@@ -367,9 +367,15 @@ class Cluster:
             what, lambda: self.any_connection().request(request, what=what, highest=highest)
         )
 
-    def call_node(self, node_id: int, request: Any, what: str) -> Any:
+    def call_node(
+        self, node_id: int, request: Any, what: str, *, timeout_ms: int | None = None
+    ) -> Any:
         """Send to one broker."""
-        return self.retry(what, lambda: self.connection(node_id).request(request, what=what))
+        return self.retry(
+            what,
+            lambda: self.connection(node_id).request(request, what=what, timeout_ms=timeout_ms),
+            timeout_ms=timeout_ms,
+        )
 
     def call_coordinator(
         self,

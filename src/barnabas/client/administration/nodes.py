@@ -167,6 +167,8 @@ class NodeAdmin(AdminBase):
         self,
         brokers: Sequence[int] | None = None,
         partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: int | None = None,
     ) -> dict[int, list[LogDir]]:
         """Every log directory of these brokers (all by default) with the replicas in it."""
         from barnabas.wire.messages import describe_log_dirs as api
@@ -183,7 +185,9 @@ class NodeAdmin(AdminBase):
                     for topic, indexes in wanted.items()
                 ]
             )
-            response = self.cluster.call_node(node_id, request, "its log directories")
+            response = self.cluster.call_node(
+                node_id, request, "its log directories", timeout_ms=timeout_ms
+            )
             if response.error_code != ErrorCode.NONE:
                 raise broker_error(response.error_code, subject=f"broker {node_id}")
             answers[node_id] = [_log_dir(result) for result in response.results]
