@@ -216,6 +216,9 @@ def _alter(it: Interview) -> None:
         request = altering(TOPIC, topic, ("retention.ms", SET, "1"))
         request.resources *= 2
         it.ask("resource twice", request, version)
+        request = altering(TOPIC, topic, ("retention.ms", SET, "1"))
+        request.resources += altering(TOPIC, topic, ("segment.ms", SET, "2")).resources
+        it.ask("resource twice, differently", request, version)
         request = altering(TOPIC, "no-such-topic", ("retention.ms", SET, "1"))
         request.resources += altering(TOPIC, topic, ("retention.ms", SET, "4000")).resources
         it.ask("several", request, version)
@@ -255,6 +258,7 @@ def _replace(it: Interview) -> None:
         ask("no number", BROKER, "one", ("log.cleaner.threads", "1"))
         ask("loggers", BROKER_LOGGER, "1", ("kafka", "INFO"))
         ask("unknown type", 99, "x", ("a", "1"))
+        it.ask("nothing", alter_configs.AlterConfigsRequest(), version)
         ask("set", TOPIC, topic, ("segment.ms", "9000"))
         shown = describing((TOPIC, topic, ["retention.ms", "segment.ms"]))
 

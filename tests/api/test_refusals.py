@@ -9,6 +9,7 @@ import pytest
 from barnabas.testing import Cluster
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import (
+    alter_configs,
     api_versions,
     fetch,
     find_coordinator,
@@ -18,6 +19,7 @@ from barnabas.wire.messages import (
     offset_for_leader_epoch,
     produce,
 )
+from tests.api.config_questions import TOPIC, describing, replacing
 from tests.api.interview import Interview, versions_of
 from tests.api.log_questions import TIMEOUT_MS, batch, fetching, production
 from tests.api.script import SETTINGS
@@ -127,6 +129,20 @@ def test_old_leader_epochs_are_fenced(cluster: Cluster) -> None:
         (found,) = it.quietly(request, version).topics[0].partitions
         assert (found.error_code, found.leader_epoch, found.end_offset) == (0, 0, 2)
     it.close()
+
+
+def test_a_resource_that_is_replaced_twice_stays_as_it_is(it: Interview) -> None:
+    """Apache Kafka decides the same, but then fails over its own two answers and gives none."""
+    make_topic(it, "twice", retention_ms="7000")
+    for version in versions_of(alter_configs.AlterConfigsRequest):
+        request = replacing(TOPIC, "twice", ("retention.ms", "1"))
+        request.resources += replacing(TOPIC, "twice", ("segment.ms", "2")).resources
+        answer = it.quietly(request, version)
+        assert [(each.error_code, each.error_message) for each in answer.responses] == [
+            (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        ] * 2
+    shown = it.newest(describing((TOPIC, "twice", ["retention.ms"])))
+    assert shown.results[0].configs[0].value == "7000"
 
 
 def test_api_versions_lists_what_the_handlers_serve(cluster: Cluster, it: Interview) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.api.alterable_resources import refusal
+from barnabas.api.alterable_resources import answers, take_refused
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.incremental_alter_configs import (
@@ -23,22 +23,7 @@ VERSIONS = (0, 1)
 async def handle(
     node: Node, context: Context, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    refused = []
-    asked = []
-    for resource in request.resources:
-        reason = refusal(node, resource.resource_type, resource.resource_name)
-        if reason is None:
-            asked.append(resource)
-            continue
-        refused.append(
-            AlterConfigsResourceResponse(
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message=reason,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    request.resources = asked
+    refused = take_refused(node, request.resources, AlterConfigsResourceResponse)
     response = await node.controller.incremental_alter_configs(request)
     response.responses += refused
     return response
@@ -48,12 +33,5 @@ def error_response(
     request: IncrementalAlterConfigsRequest, code: ErrorCode, version: int
 ) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=code,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
+        responses=answers(request.resources, AlterConfigsResourceResponse, code)
     )

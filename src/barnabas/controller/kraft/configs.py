@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from barnabas.config.broker import broker_key, dynamic_broker_def
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigType, DynamicMode, format_value
@@ -60,15 +60,7 @@ def incremental_alter_configs(
     return Decision(
         [] if request.validate_only else records,
         incremental.IncrementalAlterConfigsResponse(
-            responses=[
-                incremental.AlterConfigsResourceResponse(
-                    error_code=code,
-                    error_message=message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource, code, message in results
-            ]
+            responses=[incremental.AlterConfigsResourceResponse(**each) for each in results]
         ),
     )
 
@@ -83,38 +75,31 @@ def alter_configs(
     return Decision(
         [] if request.validate_only else records,
         legacy.AlterConfigsResponse(
-            responses=[
-                legacy.AlterConfigsResourceResponse(
-                    error_code=code,
-                    error_message=message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource, code, message in results
-            ]
+            responses=[legacy.AlterConfigsResourceResponse(**each) for each in results]
         ),
     )
 
 
 def _each(
     view: View, resources: Iterable[_Resource], change: Callable[..., dict[str, str | None]]
-) -> tuple[list[Message], list[tuple[_Resource, int, str | None]]]:
-    """Every resource stands or falls for itself."""
+) -> tuple[list[Message], list[dict[str, Any]]]:
+    """Every resource stands or falls for itself; the results are the fields of their answers."""
     resources = list(resources)
     counts = Counter((each.resource_type, each.resource_name) for each in resources)
     records: list[Message] = []
-    results: list[tuple[_Resource, int, str | None]] = []
+    results: list[dict[str, Any]] = []
     for resource in resources:
         key = (resource.resource_type, resource.resource_name)
+        result = {"resource_type": key[0], "resource_name": key[1], "error_message": None}
+        results.append(result)
         try:
             if counts[key] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             changes = change(resource)
         except ApiError as error:
-            results.append((resource, error.code, error.message))
+            result |= {"error_code": error.code, "error_message": error.message}
             continue
         records += _records(view.image, key, changes)
-        results.append((resource, ErrorCode.NONE, None))
     check_size(records)
     return records, results
 
