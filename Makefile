@@ -13,7 +13,7 @@ SEEDS ?= 1000
 NODES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint peers bench soak clean
+.PHONY: help setup run test lint peers bench soak chaos clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: $(VENV)/.installed-dev peers ## Barnabas and Apache Kafka side by side (R
 
 soak: $(VENV)/.installed ## simulated clusters with faults on all cores (SEEDS=1000, SEED=0, NODES=3)
 	@$(BIN)/python -m barnabas.sim --seed $(SEED) --seeds $(SEEDS) $(if $(NODES),--nodes $(NODES))
+
+chaos: $(VENV)/.installed-dev ## node processes killed, frozen and cut off under load (ROUNDS=3)
+	BARNABAS_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -s tests/peers/test_cluster_chaos.py tests/peers/test_cluster_cuts.py
 
 clean: ## remove what was built; keeps .peers and barnabas-data
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

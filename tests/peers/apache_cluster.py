@@ -132,16 +132,20 @@ class ApacheCluster:
         """One of Apache's tools, told where the brokers are."""
         return run_tool(name, ["--bootstrap-server", self.bootstrap, *args], **more)  # type: ignore[arg-type]
 
+    def _host(self, node_id: int) -> str:
+        return "127.0.0.1"
+
     def _prepare(self, node_id: int, roles: Sequence[str]) -> ClusterNode:
+        host = self._host(node_id)
         directory = self.directory / f"node-{node_id}"
         directory.mkdir(parents=True, exist_ok=True)
         node = ClusterNode(
             directory,
-            f"127.0.0.1:{self._port()}" if "broker" in roles else "",
+            f"{host}:{self._port()}" if "broker" in roles else "",
             self.version,
             HEAP,
             node_id=node_id,
-            controller=f"127.0.0.1:{self._port()}" if "controller" in roles else "",
+            controller=f"{host}:{self._port()}" if "controller" in roles else "",
             directory_id=directory_id(node_id),
         )
         self.nodes[node_id] = node
@@ -149,10 +153,12 @@ class ApacheCluster:
 
     def _port(self) -> int:
         """A free port that no other node of this cluster will use."""
-        taken = f"{self.bootstrap},{self.controllers}".split(",")
+        taken = {
+            each.rpartition(":")[2] for each in f"{self.bootstrap},{self.controllers}".split(",")
+        }
         while True:
             port = free_port()
-            if f"127.0.0.1:{port}" not in taken:
+            if str(port) not in taken:
                 return port
 
     def _format(

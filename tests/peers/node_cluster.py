@@ -30,6 +30,7 @@ from barnabas.wire.messages.describe_quorum import (
 from tests.peers import apache
 from tests.peers.apache import ToolResult
 from tests.peers.apache_cluster import HEAP, ApacheCluster, ClusterNode
+from tests.peers.network import Hosts
 from tests.peers.wire_connection import Wire
 
 BOTH = ("broker", "controller")
@@ -64,10 +65,14 @@ def environment() -> dict[str, str]:
 
 @dataclass(slots=True)
 class BarnabasNode(ClusterNode):
-    """`barnabas server start` in a process of its own."""
+    """`barnabas server start` in a process of its own, on a host of its own if there is one."""
+
+    on: Sequence[str] = ()
 
     def launch(self) -> None:
-        command = barnabas("server", "start", str(self.directory / "server.properties"))
+        command = [*self.on] + barnabas(
+            "server", "start", str(self.directory / "server.properties")
+        )
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment()
@@ -93,6 +98,10 @@ class NodeCluster(ApacheCluster):
     features: Sequence[str] = ()
     heap: str = HEAP
     options: Sequence[str] = apache.JVM_OPTIONS
+    hosts: Hosts | None = None
+
+    def _host(self, node_id: int) -> str:
+        return "127.0.0.1" if self.hosts is None else self.hosts.address(node_id)
 
     def _prepare(self, node_id: int, roles: Sequence[str]) -> ClusterNode:
         # Not super(): a dataclass with slots is another class than the one its methods close over.
@@ -104,6 +113,7 @@ class NodeCluster(ApacheCluster):
                 node_id=node_id,
                 controller=node.controller,
                 directory_id=node.directory_id,
+                on=() if self.hosts is None else self.hosts.command(node_id),
             )
             self.nodes[node_id] = node
         node.heap, node.options = self.heap, self.options
@@ -145,8 +155,12 @@ def start_nodes(
     features: Sequence[str] = (),
     heap: str = HEAP,
     options: Sequence[str] = apache.JVM_OPTIONS,
+    hosts: Hosts | None = None,
 ) -> NodeCluster:
-    """All nodes, formatted, started side by side and registered; heap and options are a JVM's."""
+    """All nodes, formatted, started side by side and registered; heap and options are a JVM's.
+
+    With `hosts`, node N is Barnabas's and runs on host N.
+    """
     settings = {**QUICK, **(overrides or {})}
     cluster = NodeCluster(
         directory,
@@ -155,6 +169,7 @@ def start_nodes(
         features=features,
         heap=heap,
         options=options,
+        hosts=hosts,
     )
     for node_id, plan in plans.items():
         cluster._prepare(node_id, plan.roles)
