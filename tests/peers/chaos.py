@@ -126,9 +126,11 @@ class Chaos:
     ) -> None:
         until(lambda: self.leader() > 0 and self.controller() > 0, what="no leader, no controller")
         chosen = victim()
+        print(f"chaos: {begin.__name__} the {victim.__name__}, node {chosen}")
         begin(chosen)
         others = [self.cluster.node(each).bootstrap for each in self.others(chosen)]
-        until(lambda: all(_without(each, chosen) for each in others), what=f"node {chosen} stays in sync")
+        gone = f"node {chosen} stays in sync"
+        until(lambda: all(_without(each, chosen) for each in others), what=gone)
         self.goes_on()
         end(chosen)
         until(lambda: self.state.in_sync(TOPIC, 3), what=f"node {chosen} does not come back")

@@ -70,9 +70,8 @@ class BarnabasNode(ClusterNode):
     on: Sequence[str] = ()
 
     def launch(self) -> None:
-        command = [*self.on] + barnabas(
-            "server", "start", str(self.directory / "server.properties")
-        )
+        properties = str(self.directory / "server.properties")
+        command = [*self.on, *barnabas("server", "start", properties)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment()
