@@ -123,7 +123,9 @@ class Chaos:
         victim: Callable[[], int],
         begin: Callable[[int], None],
         end: Callable[[int], None],
+        noticed: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`noticed` is called when the others have gone on without the victim."""
         until(lambda: self.leader() > 0 and self.controller() > 0, what="no leader, no controller")
         chosen = victim()
         print(f"chaos: {begin.__name__} the {victim.__name__}, node {chosen}")
@@ -131,6 +133,7 @@ class Chaos:
         others = [self.cluster.node(each).bootstrap for each in self.others(chosen)]
         gone = f"node {chosen} stays in sync"
         until(lambda: all(_without(each, chosen) for each in others), what=gone)
+        noticed(chosen)
         self.goes_on()
         end(chosen)
         until(lambda: self.state.in_sync(TOPIC, 3), what=f"node {chosen} does not come back")

@@ -89,14 +89,16 @@ class Hosts:
                 self.cut(other, one)
 
     def heal(self) -> None:
-        for sender in self._ids:
-            for receiver in self._ids:
+        hosts = (0, *self._ids)
+        for sender in hosts:
+            for receiver in hosts:
                 if sender != receiver:
                     self._neighbour(sender, "del", receiver, check=False)
 
     def _neighbour(self, host: int, verb: str, other: int, *more: str, check: bool = True) -> None:
-        space = ("-n", self._space(host))
-        _ip(*space, "neigh", verb, self.address(other), *more, "dev", "eth0", check=check)
+        space = ("-n", self._space(host)) if host else ()
+        device = "eth0" if host else self._name
+        _ip(*space, "neigh", verb, self.address(other), *more, "dev", device, check=check)
 
     def close(self) -> None:
         for host in self._ids:

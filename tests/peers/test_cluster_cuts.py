@@ -1,7 +1,9 @@
 """Three nodes in network namespaces of their own, and cuts between them under load.
 
-The clients reach every node all the time, as they do in the worst of cases: a leader that its
-followers cannot reach must not acknowledge, and a controller without a majority must not decide.
+The clients still reach a node that is cut off, which is the worst of cases: a leader without its
+followers must not acknowledge, and a controller without a majority must not decide. When the others
+have gone on without it, the clients lose it too: one that has all its partitions there would ask it,
+and nobody else, where they are.
 """
 
 from __future__ import annotations
@@ -53,7 +55,10 @@ def test_nothing_acknowledged_is_lost_when_the_network_is_cut(
         for other in chaos.others(node_id):
             hosts.cut(node_id, other)
 
+    def lost(node_id: int) -> None:
+        hosts.separate([node_id], [0])
+
     cuts = {"apart": apart, "mute": mute}
     for victim, fault in rounds(FAULTS):
-        chaos.strike(getattr(chaos, victim), cuts[fault], lambda _: hosts.heal())
+        chaos.strike(getattr(chaos, victim), cuts[fault], lambda _: hosts.heal(), lost)
     chaos.count()
