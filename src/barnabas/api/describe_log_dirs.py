@@ -34,7 +34,10 @@ def handle(
             if asked is None or (partition.topic, partition.index) in asked:
                 topics.setdefault(partition.topic, []).append(
                     DescribeLogDirsPartition(
-                        partition_index=partition.index, partition_size=partition.size
+                        partition_index=partition.index,
+                        partition_size=partition.size,
+                        offset_lag=partition.offset_lag,
+                        is_future_key=partition.is_future,
                     )
                 )
         response.results.append(

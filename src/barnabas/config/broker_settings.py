@@ -88,7 +88,6 @@ class BrokerSettings:
     replica_high_watermark_checkpoint_interval_ms: int
     controller_quorum_voters: tuple[str, ...]
     controller_quorum_bootstrap_servers: tuple[str, ...]
-    controller_quorum_append_linger_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
     metadata_log_max_record_bytes_between_snapshots: int
@@ -139,4 +138,6 @@ class BrokerSettings:
     replica_socket_timeout_ms: int
     replica_selector_class: str | None
     replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
     replication_quota_window_size_seconds: int

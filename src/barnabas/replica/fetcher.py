@@ -81,6 +81,9 @@ class Replicas(Protocol):
     def flush(self, partition: Partition) -> None:
         """Bring its log to the disk, then call `flushed` of its fetcher."""
 
+    def truncated(self, partition: Partition) -> None:
+        """Its log has lost its end."""
+
     def log_failed(self, topic: str | None, index: int, error: OSError) -> None: ...
 
 
@@ -471,6 +474,7 @@ class FollowerFetcher:
         except OSError as error:
             self._replicas.log_failed(partition.topic, partition.index, error)
             return False
+        self._replicas.truncated(partition)
         return True
 
     # ---- waiting after a failure

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from barnabas.delayed.purgatory import Purgatory
-from barnabas.replica.directory_assignments import DirectoryAssignments
 from barnabas.replica.fetch import Fetch, FollowerFetch, Results
 from barnabas.replica.fetcher import FollowerFetcher
 from barnabas.replica.group_flush import GroupFlush
 from barnabas.replica.isr import IsrManager
+from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.partition import Partition
 from barnabas.replica.replication_quota import ReplicationQuota
 from barnabas.replica.settings import ReplicaSettings
@@ -57,10 +57,10 @@ class ReplicaManager:
         self.rack_aware = self.settings.rack_aware_selector
         self.isr_manager = IsrManager(node_id, self.settings)
         self.isr_manager.changed = self._isr_changed
-        self.assignments = DirectoryAssignments(node_id)
-        self.assignments.broker_epoch = self._broker_epoch
-        # The ids of log directories by their paths; empty: nobody asks where replicas are.
+        # The ids of log directories by their paths, for those that have one.
         self.directory_ids: dict[str, bytes] = {}
+        # Told to whoever asks the controller: a replica is, or will be, in another directory.
+        self.directory_to_tell: Callable[[Partition], None] = lambda partition: None
         self.leader_quota, self.follower_quota = (
             ReplicationQuota(self.settings.quota_window_num, self.settings.quota_window_size_ms)
             for _ in range(2)
@@ -84,6 +84,20 @@ class ReplicaManager:
         self.offline: set[PartitionKey] = set()
         self.all_directories_failed: Callable[[], None] = lambda: None
         self.log_directory_failed: Callable[[str], None] = lambda path: None
+        self.moves = LogDirMoves(
+            self,
+            logs,
+            wheel,
+            background,
+            ReplicationQuota(
+                self.settings.alter_log_dirs_quota_window_num,
+                self.settings.alter_log_dirs_quota_window_size_ms,
+            ),
+        )
+
+    def close(self) -> None:
+        """Begin nothing any more; what is under way ends without effect."""
+        self.moves.close()
 
     # ---- finding
 
@@ -330,8 +344,11 @@ class ReplicaManager:
             for partition in self.partitions.values()
             if partition.log is not None and partition.log.parent_directory == directory
         ]
+        self.moves.directory_failed(directory)
         for partition in lost:
             partition.log = None
+            partition.lost_directory = directory
+            self.moves.drop(partition)
             self.offline.add(partition.key)
             self._follow(partition)
         for partition in lost:
@@ -339,6 +356,53 @@ class ReplicaManager:
         self.log_directory_failed(directory)
         if not self.logs.live_directories():
             self.all_directories_failed()
+
+    # ---- in which directory a replica is
+
+    def alter_log_directory(self, topic: str, index: int, path: str) -> None:
+        """Move a replica to another log directory of this broker. If it is not here yet, it will be
+        made there, and the refusal says that it is not here."""
+        directory = self.logs.directory(path)
+        if directory is None:
+            raise ApiError(
+                ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config."
+            )
+        if not directory.is_online:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        partition = self.find(topic, index)
+        if partition is None:
+            self.logs.prefer(topic, index, path)
+            raise self._not_here(topic, index)
+        partition.online_log()
+        try:
+            self.moves.start(partition, path)
+        except OSError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+    def directory_of(self, partition: Partition) -> bytes | None:
+        """The id of the directory that the controller should know a replica to be in."""
+        path = self.moves.wanted_directory(partition)
+        if path is None:
+            log = partition.log
+            path = partition.lost_directory if log is None else log.parent_directory
+        return self.directory_ids.get(path or "")
+
+    def is_assigned(self, partition: Partition, path: str) -> bool:
+        wanted = self.directory_ids.get(path)
+        return wanted is None or partition.assigned_directory in (None, wanted)
+
+    def directory_changed(self, partition: Partition) -> None:
+        self.directory_to_tell(partition)
+
+    def truncated(self, partition: Partition) -> None:
+        self.moves.truncated(partition)
+
+    def log_replaced(self, partition: Partition) -> None:
+        """A move is over: everybody goes on with the new log."""
+        if partition.flush_before_ack:
+            self._group_flush.mark(partition)
+        self.directory_to_tell(partition)
+        self.moved(partition)
 
     # ---- following the metadata
 
@@ -356,23 +420,12 @@ class ReplicaManager:
                     self._remove(partition)
                 continue
             if partition is None:
-                partition = self._create(topic, index, is_new)
-            if self.directory_ids:
-                self._tell_directory(partition, registration)
+                partition = self._create(topic, index, registration, is_new)
             if partition.apply(registration, now_ms):
                 self._follow(partition)
                 self.moved(partition)
                 self.wake(key)
-
-    def _tell_directory(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """The controller must know where the log is."""
-        if partition.log is None:
-            return
-        directory_id = self.directory_ids.get(partition.log.parent_directory)
-        if directory_id is None or registration.directory(self.node_id) == directory_id:
-            self.assignments.forget(partition.topic_id, partition.index)
-        else:
-            self.assignments.submit(partition.topic_id, partition.index, directory_id)
+        self.moves.wake()
 
     def apply_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
         """The brokers of the image, before its topics: who may be in sync, and where they are."""
@@ -434,10 +487,18 @@ class ReplicaManager:
             if partition is not None and partition.topic_id == topic.topic_id:
                 self._remove(partition)
 
-    def _create(self, topic: TopicImage, index: int, is_new: bool) -> Partition:
+    def _create(
+        self, topic: TopicImage, index: int, registration: PartitionRegistration, is_new: bool
+    ) -> Partition:
         log: Log | None
         try:
-            log = self.logs.get_or_create(topic.name, index, topic.topic_id, is_new=is_new)
+            log = self.logs.get_or_create(
+                topic.name,
+                index,
+                topic.topic_id,
+                is_new=is_new,
+                assigned=self._path_of(registration.directory(self.node_id)),
+            )
         except OSError as error:
             logger.error("cannot create the log of %s-%d: %s", topic.name, index, error)
             log = None
@@ -452,11 +513,19 @@ class ReplicaManager:
             flush_before_ack=self.flush_before_ack,
         )
         self.partitions[partition.key] = partition
+        future = self.logs.futures.find(topic.name, index, topic.topic_id)
+        if log is not None and future is not None:
+            self.moves.resume(partition, future)
         return partition
+
+    def _path_of(self, directory_id: bytes | None) -> str | None:
+        return next(
+            (path for path, each in self.directory_ids.items() if each == directory_id), None
+        )
 
     def _remove(self, partition: Partition) -> None:
         del self.partitions[partition.key]
-        self.assignments.forget(partition.topic_id, partition.index)
+        self.moves.cancel(partition)
         self._follow(partition)
         self.offline.discard(partition.key)
         self._listeners.pop(partition.key, None)
@@ -464,4 +533,8 @@ class ReplicaManager:
         if partition.log is not None:
             partition.log = None
             self.logs.delete(partition.topic, partition.index)
+        else:
+            future = self.logs.futures.find(partition.topic, partition.index, partition.topic_id)
+            if future is not None:
+                self.logs.futures.delete(future)
         self.wake(partition.key)

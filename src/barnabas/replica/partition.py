@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from barnabas.log.log import UnexpectedOffset
 from barnabas.replica.followers import UNKNOWN_EPOCH, Follower
 from barnabas.replica.isr import Proposal
 from barnabas.wire.errors import ApiError, ErrorCode
@@ -33,8 +34,24 @@ if TYPE_CHECKING:
 NO_LEADER_EPOCH = -1
 
 
+def append_replicated(
+    log: Log, records: memoryview | bytes, now_ms: int, leader_epoch: int | None = None
+) -> None:
+    """Append batches of another replica. A log may begin inside a batch, from which records were
+    deleted; the copy of an empty one then begins with that batch."""
+    try:
+        log.append_as_follower(records, now_ms, leader_epoch)
+    except UnexpectedOffset as error:
+        end_offset = log.log_end_offset
+        if log.log_start_offset != end_offset or not error.first < end_offset <= error.last:
+            raise
+        log.truncate_fully_and_start_at(error.first, now_ms)
+        log.append_as_follower(records, now_ms, leader_epoch)
+
+
 class Partition:
     __slots__ = (
+        "assigned_directory",
         "fetcher",
         "flush_before_ack",
         "followers",
@@ -46,6 +63,7 @@ class Partition:
         "leader_epoch_start_offset",
         "leader_id",
         "log",
+        "lost_directory",
         "maximal_isr",
         "node_id",
         "partition_epoch",
@@ -72,6 +90,10 @@ class Partition:
         self.key = (topic, index)
         self.node_id = node_id
         self.log = log
+        # The path of a directory that failed and had the log.
+        self.lost_directory: str | None = None
+        # The id of the log directory that the metadata has the replica in; None: it does not say.
+        self.assigned_directory: bytes | None = None
         self.isr_manager = isr_manager
         self.flush_before_ack = flush_before_ack
         self.leader_id = -1
@@ -98,6 +120,7 @@ class Partition:
 
     def apply(self, registration: PartitionRegistration, now_ms: int = 0) -> bool:
         """Take over what the metadata log says; True if it was news."""
+        self.assigned_directory = registration.directory(self.node_id)
         if registration.partition_epoch < self.partition_epoch:
             return False
         if (
@@ -336,7 +359,7 @@ class Partition:
         """Append what the leader sent and learn how far it is committed; True if that moved."""
         log = self.online_log()
         if records:
-            log.append_as_follower(records, now_ms, self.leader_epoch)
+            append_replicated(log, records, now_ms, self.leader_epoch)
         before = log.high_watermark
         if leader_high_watermark > before:
             log.update_high_watermark(leader_high_watermark)

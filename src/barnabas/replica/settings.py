@@ -23,6 +23,8 @@ class ReplicaSettings:
     rack_aware_selector: bool = False
     quota_window_num: int = 11
     quota_window_size_ms: int = 1_000
+    alter_log_dirs_quota_window_num: int = 11
+    alter_log_dirs_quota_window_size_ms: int = 1_000
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ReplicaSettings:
@@ -37,4 +39,8 @@ class ReplicaSettings:
             rack_aware_selector=config.replica_selector_class in RACK_AWARE_SELECTORS,
             quota_window_num=config.replication_quota_window_num,
             quota_window_size_ms=config.replication_quota_window_size_seconds * 1000,
+            alter_log_dirs_quota_window_num=config.alter_log_dirs_replication_quota_window_num,
+            alter_log_dirs_quota_window_size_ms=(
+                config.alter_log_dirs_replication_quota_window_size_seconds * 1000
+            ),
         )

@@ -2,8 +2,9 @@
 
 The controller must know it to give leaderships away when one directory of several fails. It assigns
 the directory itself where a broker has only one. With several, the broker chooses, and says so here
-whenever the metadata has something else: after a replica was created, moved, or found elsewhere.
-One request is under way at a time; what it did not settle is told again.
+whenever the metadata has something else: after a replica was created or found elsewhere, before one is
+moved, and after a move that did not come to its end. One request is under way at a time; what it did not
+settle is told again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from barnabas.delayed.timer import Timeout
     from barnabas.metadata.image import TopicImage
+    from barnabas.replica.partition import Partition
     from barnabas.server.node import Node
 
 logger = logging.getLogger(__name__)
@@ -45,10 +47,22 @@ class DirectoryAssignment:
         if len(self._node.config.log_dirs) < 2:
             return
         for index in topic.partitions:
-            if self._misplaced(topic, index) is not None:
-                self._wanted.add((topic.topic_id, index))
-        if self._wanted:
-            self._soon(0)
+            self._check(topic, index)
+
+    def check_partition(self, partition: Partition) -> None:
+        """A replica is, or will be, in another directory."""
+        topic = self._node.metadata.image.topics_by_id.get(partition.topic_id)
+        if topic is not None:
+            self._check(topic, partition.index)
+
+    def _check(self, topic: TopicImage, index: int) -> None:
+        if self._misplaced(topic, index) is None:
+            return
+        self._wanted.add((topic.topic_id, index))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._soon(0)
 
     def close(self) -> None:
         self._closed = True
@@ -58,18 +72,16 @@ class DirectoryAssignment:
             self._task.cancel()
 
     def _misplaced(self, topic: TopicImage, index: int) -> bytes | None:
-        """The directory that a replica is in, if the metadata says another."""
+        """The directory that a replica should be known to be in, if the metadata says another."""
         node = self._node
         found = node.replicas.find(topic.name, index)
         registration = topic.partitions.get(index)
-        if found is None or found.log is None or registration is None:
+        if found is None or registration is None:
             return None
-        meta = node.quorum.directories.get(found.log.parent_directory)
-        if meta is None or meta.directory_id is None:
+        wanted = node.replicas.directory_of(found)
+        if wanted is None or registration.directory(node.node_id) in (None, wanted):
             return None
-        if registration.directory(node.node_id) in (None, meta.directory_id):
-            return None
-        return meta.directory_id
+        return wanted
 
     def _soon(self, delay_ms: int) -> None:
         if self._timer is None and self._task is None and not self._closed:

@@ -43,11 +43,12 @@ def apply_dynamic_config(node: Node) -> None:
     for quota, name in (
         (node.replicas.leader_quota, "leader.replication.throttled.rate"),
         (node.replicas.follower_quota, "follower.replication.throttled.rate"),
+        (node.replicas.moves.quota, "replica.alter.log.dirs.io.max.bytes.per.second"),
     ):
         quota.rate = _dynamic_only(node, name)
     node.forget_log_configs()
     node.logs.update_broker_config(config)
-    for log in node.logs.logs.values():
+    for log in node.logs.all_logs():
         log.update_config(node.log_config(log.topic))
     node.network.limits.set(**limits_of(config))
     node.network.make_room()

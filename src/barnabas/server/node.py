@@ -209,6 +209,7 @@ class Node:
         )
         self.replication = Replication(self)
         self.directory_assignment = DirectoryAssignment(self)
+        self.replicas.directory_to_tell = self.directory_assignment.check_partition
         self._quorum: NodeQuorum | None = None
         self._is_catching_up = True
         self._starting: asyncio.Task[object] | None = None
@@ -443,6 +444,11 @@ class Node:
             endpoints = self.controller_server.endpoints() if self.controller_server else []
             self._quorum = NodeQuorum(self, endpoints)
             self.cluster_id = self.quorum.cluster_id
+            self.replicas.directory_ids = {
+                path: meta.directory_id
+                for path, meta in self.quorum.directories.items()
+                if meta.directory_id is not None
+            }
             self.quorum.start()
             if self.controller_server is not None:
                 self.controller_server.resume()
@@ -578,6 +584,7 @@ class Node:
         if clean and self._quorum is not None and not self._has_others:
             await self._controlled_shutdown()
         self.replication.close()
+        self.replicas.close()
         self.directory_assignment.close()
         await self.broker_lifecycle.stop()
         if self.controller_server is not None:
@@ -604,6 +611,7 @@ class Node:
         self.lifecycle.become(BrokerState.SHUTTING_DOWN)
         self.maintenance.stop()
         self.replication.close()
+        self.replicas.close()
         self.directory_assignment.close()
         self.network.close()
         self.controller_channel.close()

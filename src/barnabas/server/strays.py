@@ -26,6 +26,14 @@ async def settle_strays(node: Node) -> None:
         and controller is not None
         and set(image.brokers) <= {node.node_id}
     )
+    for future in node.logs.futures:
+        moved = image.topics_by_id.get(future.topic_id or uuids.ZERO)
+        if moved is None:
+            is_over = future.topic_id in node.quorum.replica.removed_topic_ids
+        else:
+            is_over = not _is_here(node, moved.partitions.get(future.partition))
+        if is_over:
+            node.logs.futures.delete(future)
     strays: dict[str, list[Log]] = {}
     for log in node.logs.find_strays(
         lambda log: _is_here(node, image.partition(log.topic, log.partition))

@@ -73,7 +73,6 @@ KEYS = (
         11,
         LOW,
         at_least(1),
-        support=NOT_YET,
         doc="Samples kept for quotas on moves between directories.",
     ),
     key(
@@ -82,7 +81,6 @@ KEYS = (
         1,
         LOW,
         at_least(1),
-        support=NOT_YET,
         doc="The span of one sample for quotas on moves between directories.",
     ),
     key(
@@ -174,7 +172,6 @@ DYNAMIC_ONLY_KEYS = (
         MEDIUM,
         at_least(0),
         dynamic=CLUSTER_WIDE,
-        support=NOT_YET,
         doc="The bytes a second with which replicas move between directories.",
     ),
 )

@@ -7,6 +7,7 @@ from barnabas.config.definition import (
     INT,
     LONG,
     MEDIUM,
+    NO_EFFECT,
     NOT_YET,
     key,
 )
@@ -69,7 +70,7 @@ KEYS = (
         INT,
         None,
         HIGH,
-        support=NOT_YET,
+        support=NO_EFFECT,
         doc="Threads that move replicas between data directories.",
     ),
     key(
