@@ -7,6 +7,7 @@ from typing import Any
 
 from barnabas.record.build import build_batch
 from barnabas.wire.messages import (
+    alter_replica_log_dirs,
     delete_records,
     describe_log_dirs,
     describe_producers,
@@ -68,6 +69,7 @@ def ask_about_logs(it: Interview) -> None:
     _find(it)
     _producers(it)
     _directories(it)
+    _moves(it)
     _cut(it)
 
 
@@ -373,3 +375,31 @@ def _cut(it: Interview) -> None:
         ask("internal", ("__consumer_offsets", 0, 0))
         ask("several", ("no-such-topic", 0, 1), (topic, 0, 5))
         ask("nothing")
+
+
+def _moves(it: Interview) -> None:
+    cls = alter_replica_log_dirs.AlterReplicaLogDirsRequest
+    described = it.quietly(describe_log_dirs.DescribeLogDirsRequest(topics=[]), 5)
+    here = described.results[0].log_dir
+
+    def to(path: str, *places: tuple[str, list[int]]) -> Any:
+        return cls(
+            dirs=[
+                alter_replica_log_dirs.AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        alter_replica_log_dirs.AlterReplicaLogDirTopic(
+                            name=name, partitions=indexes
+                        )
+                        for name, indexes in places
+                    ],
+                )
+            ]
+        )
+
+    for version in versions_of(cls):
+        it.ask("to where it is", to(here, ("read", [0])), version)
+        it.ask("to no directory", to("/no/such/directory", ("read", [0])), version)
+        it.ask("unknown partition", to(here, ("read", [9])), version)
+        it.ask("unknown topic", to(here, ("no-such-topic", [0])), version)
+        it.ask("nothing", cls(dirs=[]), version)

@@ -208,23 +208,23 @@ def _execute(admin: Admin, plan: Plan, given: argparse.Namespace) -> None:
 def _move_directories(admin: Admin, moves: dict[tuple[str, int, int], str], limit_ms: int) -> None:
     """A broker that does not have the replica yet is asked again until the time is up."""
     deadline = time.monotonic() + limit_ms / 1000
-    done: list[str] = []
     left = dict(moves)
     while left:
         answers = admin.alter_replica_log_dirs(left)
         for place in [p for p, error in answers.items() if error is None]:
-            done.append(f"{place[0]}-{place[1]}-{place[2]}")
-            del left[place]
+            topic, index, broker = place
+            print(
+                f"Successfully started moving log directory to {left.pop(place)} for replica "
+                f"{topic}-{index} with broker {broker} "
+            )
         if left and time.monotonic() >= deadline:
             names = sorted(f"{t}-{p}-{b}" for t, p, b in left)
             raise CommandError(
                 f"Timed out before log directory move{'s' if len(names) > 1 else ''} could be "
-                f"started: {','.join(names)}"
+                f"started for: {','.join(names)}"
             )
         if left:
             time.sleep(RETRY_S)
-    many = "s" if len(done) > 1 else ""
-    print(f"Successfully started log directory move{many} for: {','.join(sorted(done))}")
 
 
 def _verify(admin: Admin, plan: Plan, preserve: bool) -> None:
