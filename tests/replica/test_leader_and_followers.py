@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.record.validate import AppendOrigin
 from barnabas.replica.fetcher import State
 from barnabas.replica.settings import ReplicaSettings
 from barnabas.wire.errors import ErrorCode
@@ -16,6 +17,7 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.log.batches import batch
 from tests.replica.brokers import TOPIC_ID, Cluster, over_the_wire, produced
 
 
@@ -176,6 +178,25 @@ def test_a_follower_below_the_leaders_start_begins_there() -> None:
     cluster.fetch(2)
     assert cluster.brokers[2].log.log_start_offset == 2
     assert cluster.brokers[2].values() == [b"3"]
+
+
+def test_a_follower_of_a_leader_that_begins_inside_a_batch_begins_with_that_batch() -> None:
+    cluster = Cluster(2)
+    cluster.change(isr=(1,))
+    cluster.publish()
+    leader = cluster.leader
+    now_ms = cluster.clock.now_ms()
+    leader.partition.append(
+        memoryview(batch(b"1", b"2", b"3")), now_ms, AppendOrigin.CLIENT, acks_all=False
+    )
+    leader.partition.maybe_advance_high_watermark(now_ms)
+    leader.log.increment_log_start_offset(2)
+    for _ in range(3):
+        cluster.fetch(2)
+    cluster.pass_time(20)
+    cluster.fetch(2)
+    follower = cluster.brokers[2].log
+    assert (follower.log_start_offset, follower.log_end_offset) == (2, 3)
 
 
 def test_sessions_name_only_what_moved() -> None:
