@@ -25,12 +25,17 @@ $(BIN)/python:
 		{ echo "Barnabas needs Python 3.11 or later; set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# An installed package has its bytecode; an editable one gets it here, also where the environment
+# tells Python not to write any.
+COMPILE := $(BIN)/python -m compileall -q src
+
 # The package is installed editable, its kernels built in place (and rebuilt when they change);
 # without a compiler the same sources run interpreted.
 KERNELS := $(wildcard src/barnabas/record/kernels*.py)
 
 $(VENV)/.installed: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -51,9 +56,11 @@ lint: $(VENV)/.installed-dev ## ruff and mypy --strict
 	$(BIN)/mypy
 
 test: lint peers ## everything: lint, then all tests (TESTS=tests/log for a part)
+	@$(COMPILE)
 	$(BIN)/python -m pytest $(TESTS)
 
 bench: $(VENV)/.installed-dev peers ## Barnabas and Apache Kafka side by side (ROUNDS=3, QUICK=1)
+	@$(COMPILE)
 	$(BIN)/python -m bench --cluster --rounds $(ROUNDS) $(if $(QUICK),--quick)
 
 soak: $(VENV)/.installed ## simulated clusters with faults on all cores (SEEDS=1000, SEED=0, NODES=3)
