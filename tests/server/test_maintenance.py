@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ class Logs:
         self.due = 0
         self.asked_ms: list[int] = []
         self.ms = 0
+        self.retention_steps: Any = lambda now_ms: iter(())
 
     def clean_once(self, now_ms: int) -> bool:
         self.asked_ms.append(now_ms)
@@ -36,22 +38,52 @@ class Logs:
         return lambda *_: None
 
 
-def test_the_cleaner_rests_only_when_there_is_nothing_to_clean() -> None:
-    logs = Logs()
+def maintained(logs: Logs, **settings: str) -> tuple[Maintenance, TimingWheel]:
     wheel = TimingWheel(lambda: logs.ms)
     node: Any = SimpleNamespace(
-        config=BrokerConfig({"log.cleaner.backoff.ms": str(BACKOFF_MS)}),
+        config=BrokerConfig({name.replace("_", "."): value for name, value in settings.items()}),
         logs=logs,
         clock=logs,
         network=SimpleNamespace(wheel=wheel),
         replicas=SimpleNamespace(tick=lambda now_ms: None),
     )
+    return Maintenance(node), wheel
+
+
+def test_retention_goes_in_steps_and_rests_after_the_last() -> None:
+    logs = Logs()
+    steps: list[int] = []
+
+    def retention_steps(now_ms: int) -> Iterator[int]:
+        for number in range(3):
+            steps.append(number)
+            yield 0
+
+    logs.retention_steps = retention_steps
+    maintenance, wheel = maintained(
+        logs, log_retention_check_interval_ms="1000", log_initial_task_delay_ms="10"
+    )
+    maintenance.start()
+    seen = []
+    for ms in [*range(10, 16), 1_012, 1_013]:
+        logs.ms = ms
+        wheel.advance(ms)
+        seen.append(len(steps))
+    assert seen == [1, 2, 3, 3, 3, 3, 3, 4]
+    maintenance.stop()
+    logs.ms = 5_000
+    wheel.advance(logs.ms)
+    assert len(steps) == 4
+
+
+def test_the_cleaner_rests_only_when_there_is_nothing_to_clean() -> None:
+    logs = Logs()
+    maintenance, wheel = maintained(logs, log_cleaner_backoff_ms=str(BACKOFF_MS))
 
     def advance(ms: int) -> None:
         logs.ms += ms
         wheel.advance(logs.ms)
 
-    maintenance = Maintenance(node)
     maintenance.start()
     logs.due = 3
     advance(BACKOFF_MS)

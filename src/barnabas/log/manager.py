@@ -39,6 +39,7 @@ from barnabas.wire.uuids import ZERO, from_text, to_text
 logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], LogConfig]
+LOGS_PER_STEP = 250
 
 MAX_PREFERRED = 10_000
 UNKNOWN_LAG = -1
@@ -468,15 +469,22 @@ class LogManager:
 
     def run_retention(self, now_ms: int) -> int:
         """Remove what is too old or too much; how many segments went."""
+        return sum(self.retention_steps(now_ms))
+
+    def retention_steps(self, now_ms: int) -> Iterator[int]:
+        """The same in steps that each look at some logs, so that the loop can do others' work
+        between them; gives how many segments went in each."""
         count = 0
-        for log in self._guarded(self.all_logs()):
-            if log.cleaning:
-                continue
-            try:
-                count += log.delete_old_segments(now_ms)
-            except OSError as error:
-                self.failed(log.parent_directory, error)
-        return count
+        for number, log in enumerate(self._guarded(self.all_logs()), 1):
+            if not log.cleaning:
+                try:
+                    count += log.delete_old_segments(now_ms)
+                except OSError as error:
+                    self.failed(log.parent_directory, error)
+            if number % LOGS_PER_STEP == 0:
+                yield count
+                count = 0
+        yield count
 
     def remove_doomed(self, now_ms: int) -> None:
         """Remove the files of segments and partitions that were deleted long enough ago."""

@@ -1,13 +1,14 @@
 """What a node does from time to time: retention, flushing, checkpoints, compaction, forgetting.
 
 Each job starts its next wait when it has started its work; the slow parts run in the background and a
-job that is still busy skips a turn by itself.
+job that is still busy skips a turn by itself. A job that looks at every log goes in steps, and others
+have their turn in between.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Maintenance:
         self._every(
             "retention",
             config.log_retention_check_interval_ms,
-            lambda: logs.run_retention(clock.now_ms()),
+            lambda: logs.retention_steps(clock.now_ms()),
             first_ms=first_ms,
         )
         self._every("removal of deleted files", 1_000, lambda: logs.remove_doomed(clock.now_ms()))
@@ -92,12 +93,26 @@ class Maintenance:
 
         def run() -> None:
             wait_ms = interval_ms if isinstance(interval_ms, int) else interval_ms()
+            steps: object = None
             try:
-                job()
+                steps = job()
+            except Exception:
+                logger.exception("%s failed; it is tried again in %d ms", name, wait_ms)
+            if isinstance(steps, Iterator):
+                step(steps, wait_ms)
+            elif name in self._timers:
+                self._timers[name] = add(wait_ms, run)
+
+        def step(steps: Iterator[object], wait_ms: int) -> None:
+            more = False
+            try:
+                more = next(steps, steps) is not steps
             except Exception:
                 logger.exception("%s failed; it is tried again in %d ms", name, wait_ms)
             if name in self._timers:
-                self._timers[name] = add(wait_ms, run)
+                self._timers[name] = (
+                    add(1, lambda: step(steps, wait_ms)) if more else add(wait_ms, run)
+                )
 
         if first_ms is None:
             first_ms = interval_ms if isinstance(interval_ms, int) else interval_ms()
