@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,31 @@ def test_one_fails_and_then_the_other(tmp_path: Path) -> None:
         cluster._thread.join(WAIT_S)
         assert node.failure == "all log directories have failed"
         assert node.lifecycle.state is BrokerState.NOT_RUNNING
+
+
+def test_a_move_goes_on_after_a_restart_while_clients_write(tmp_path: Path) -> None:
+    first, second = str(tmp_path / "a"), str(tmp_path / "b")
+    overrides = {"log.dirs": f"{first},{second}"}
+    with Cluster(overrides=overrides, data=tmp_path) as cluster:
+        node, admin = cluster.node, AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(WAIT_S)
+        assert produce(cluster.bootstrap_servers, "t", 0) is None
+        source = node.replicas.partition("t", 0).online_log().parent_directory
+        target = second if source == first else first
+        # Nothing moves while this lasts: one byte was enough for a long time.
+        node.replicas.moves.quota.rate = 0
+        on_loop(cluster, node.replicas.moves.quota.record, 1, node.clock.now_ms())
+        on_loop(cluster, node.replicas.alter_log_directory, "t", 0, target)
+        assert produce(cluster.bootstrap_servers, "t", 0) is None
+        assert node.replicas.partition("t", 0).online_log().parent_directory == source
+        assert any(path.name.endswith("-future") for path in Path(target).iterdir())
+    with Cluster(overrides=overrides, data=tmp_path) as cluster:
+        node, written = cluster.node, 2
+        deadline = time.monotonic() + WAIT_S
+        while len(node.replicas.moves) or written < 5:
+            assert produce(cluster.bootstrap_servers, "t", 0) is None
+            written += 1
+            assert time.monotonic() < deadline
+        log = node.replicas.partition("t", 0).online_log()
+        assert (log.parent_directory, log.log_end_offset) == (target, written)
+        assert not any(path.name.endswith("-future") for path in Path(target).iterdir())
