@@ -11,6 +11,7 @@ import pytest
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.log.recovery import UnreadableLog
+from barnabas.record.batch import read_header
 from tests.log.batches import DIRECTORY, NOW_MS, batch, marker, open_log, read_all, write
 from tests.log.simulated_disk import SimulatedDisk
 
@@ -150,6 +151,43 @@ def test_an_index_that_cannot_be_right_is_built_anew(kind: str, damage: bytes, c
     assert found.offset == 3
     log.close()
     assert indexes(disk) == expected
+
+
+ENTRIES = [0, 1, 2, 3, 1 << 20, 0x7FFFFFFF, -1]
+
+
+@pytest.mark.parametrize("slot", [0, 3])
+@pytest.mark.parametrize("relative", ENTRIES)
+@pytest.mark.parametrize("position", [0, 1, SIZE, 3 * SIZE + 7, 5 * SIZE, 1 << 20, -1])
+def test_no_entry_of_an_old_offset_index_makes_a_read_wrong(
+    slot: int, relative: int, position: int
+) -> None:
+    disk = SimulatedDisk()
+    make(disk, 8, roll_at=6).close()
+    change(disk, f"{FIRST}.index", 8 * slot, pack(">ii", relative, position))
+    log = open_log(disk, CONFIG, clean=True)
+    for offset in range(6):
+        records = log.read(offset, 1, 8, True).records
+        assert not isinstance(records, bytes)
+        assert read_header(records.read()).base_offset == offset
+    log.close()
+    assert offsets(open_log(disk, CONFIG, clean=True)) == list(range(8))
+
+
+@pytest.mark.parametrize("slot", [0, 3])
+@pytest.mark.parametrize("relative", ENTRIES)
+@pytest.mark.parametrize("timestamp", [NOW_MS, NOW_MS + 4, NOW_MS - 1, -1, 1 << 60])
+def test_no_entry_of_an_old_time_index_hides_a_timestamp(
+    slot: int, relative: int, timestamp: int
+) -> None:
+    disk = SimulatedDisk()
+    make(disk, 8, roll_at=6).close()
+    change(disk, f"{FIRST}.timeindex", 12 * slot, pack(">qi", timestamp, relative))
+    log = open_log(disk, CONFIG, clean=True)
+    for number in range(8):
+        found = log.find_offset_by_timestamp(NOW_MS + number)
+        assert found is not None
+        assert found.offset == number
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 33, b"\1" * 34])

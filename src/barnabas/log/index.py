@@ -201,9 +201,9 @@ class OffsetIndex(_Index):
         relative, position = self._read(slot)
         return self.base_offset + relative, position
 
-    def upper_bound(self, offset: int, position: int, length: int) -> int | None:
-        """The offset of the first entry at or after `position + length`, where the entries are
-        searched from `offset` on; None if the index ends before."""
+    def upper_bound(self, offset: int, position: int, length: int) -> tuple[int, int] | None:
+        """`(offset, position)` of the first entry at or after `position + length`, where the entries
+        are searched from `offset` on; None if the index ends before."""
         low, high = max(self._largest_slot(offset - self.base_offset), 0), self.count
         end = position + length
         while low < high:
@@ -212,7 +212,10 @@ class OffsetIndex(_Index):
                 low = middle + 1
             else:
                 high = middle
-        return self.base_offset + self._read(low)[0] if low < self.count else None
+        if low >= self.count:
+            return None
+        relative, found = self._read(low)
+        return self.base_offset + relative, found
 
     def last(self) -> tuple[int, int]:
         """`(offset, position)` of the last entry; the start of the segment if there is none."""

@@ -11,13 +11,24 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from barnabas.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, BatchHeader, read_header
+from barnabas.record.batch import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_OFFSET,
+    BatchHeader,
+    read_header,
+)
 from barnabas.record.errors import BadRecords, CorruptBatch, TruncatedBatch
 from barnabas.seams import DiskFile
 
 _FRAME = Struct(">qi11xi")  # base offset, length, last offset delta
 _HEADER_CHUNK = 4096 + BATCH_OVERHEAD
 _BATCH_CHUNK = 256 * 1024
+
+
+class Misplaced(Exception):
+    """Where a search was to begin there is no batch, or one that is beyond what is searched."""
 
 
 class FoundBatch(NamedTuple):
@@ -28,11 +39,20 @@ class FoundBatch(NamedTuple):
 
 
 def find_batch(file: DiskFile, position: int, end: int, offset: int) -> FoundBatch | None:
-    """The first batch at or after `position` that reaches `offset`; None if none does."""
+    """The first batch at or after `position` that reaches `offset`; None if none does.
+
+    Whoever names a position means a batch that begins there and not after `offset`: `Misplaced` if
+    that is not so, since a later batch would then be taken for the right one."""
     frame_size = _FRAME.size
     unpack = _FRAME.unpack_from
+    unchecked = position > 0
+    if unchecked and position + BATCH_OVERHEAD > end:
+        raise Misplaced(f"position {position} of {end}")
     while position + BATCH_OVERHEAD <= end:
         chunk = file.read_at(position, min(_HEADER_CHUNK, end - position))
+        if unchecked:
+            _check_first(chunk, position, end, offset)
+            unchecked = False
         usable = len(chunk) - frame_size
         at = 0
         while at <= usable:
@@ -47,6 +67,18 @@ def find_batch(file: DiskFile, position: int, end: int, offset: int) -> FoundBat
             return None
         position += at
     return None
+
+
+def _check_first(chunk: bytes, position: int, end: int, offset: int) -> None:
+    if len(chunk) < BATCH_OVERHEAD:
+        return  # the file is shorter than its log, which is not the index's fault
+    base_offset, length, _ = _FRAME.unpack_from(chunk)
+    if (
+        base_offset > offset
+        or chunk[MAGIC_OFFSET] != MAGIC
+        or not BATCH_OVERHEAD <= length + LOG_OVERHEAD <= end - position
+    ):
+        raise Misplaced(f"no batch up to offset {offset} at position {position}")
 
 
 def find_last_batch(file: DiskFile, position: int, end: int) -> FoundBatch | None:

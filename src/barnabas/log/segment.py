@@ -5,25 +5,33 @@ are removed or replaced by compaction. Files are opened when first used and may 
 time (`OpenSegments` bounds how many are open). `size` is the truth about how much of the file is
 log: nothing beyond it is ever read.
 
+Nothing that an index says is believed: the batch that it points to must be the one it speaks of.
+An index that is found wrong is built anew from the log, whatever the reason why it came to be so.
+
 Invariants: batches ascend in offset, the first one is not below `base_offset`, and every offset is
 within an int32 of it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import NamedTuple
 
 from barnabas.log import file_names
 from barnabas.log.disk import FileRange
 from barnabas.log.index import CorruptIndex, OffsetIndex, TimeIndex
-from barnabas.log.scan import FoundBatch, find_batch, find_last_batch, scan_batches
+from barnabas.log.scan import FoundBatch, Misplaced, find_batch, find_last_batch, scan_batches
 from barnabas.log.transaction_index import AbortedTransaction, TransactionIndex
+from barnabas.record.batch import BATCH_OVERHEAD, BatchHeader, read_header
 from barnabas.record.errors import BadRecords
 from barnabas.record.read import batch_records
 from barnabas.seams import Disk, DiskFile
 
+logger = logging.getLogger(__name__)
+
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+REBUILT_INTERVAL_BYTES = 4096
 NO_TIMESTAMP = -1
 
 
@@ -269,18 +277,46 @@ class Segment:
     def find(self, offset: int, from_position: int = 0) -> FoundBatch | None:
         """The batch that holds `offset`, or the first one after it."""
         position = max(self.offset_index.lookup(offset)[1], from_position)
+        try:
+            return find_batch(self.file, position, self.size, offset)
+        except Misplaced as error:
+            self._rebuild_indexes(error)
+        position = self.offset_index.lookup(offset)[1]
         return find_batch(self.file, position, self.size, offset)
+
+    def _rebuild_indexes(self, reason: Exception | str) -> None:
+        logger.warning("building the indexes of %r anew: %s", self, reason)
+        self.offset_index.clear()
+        self.time_index.clear()
+        self.forget_timestamps()
+        for batch in scan_batches(self.file, 0, self.size):
+            header = batch.header
+            self.note_batch(
+                batch.position,
+                header.size_in_bytes,
+                header.last_offset,
+                header.max_timestamp,
+                REBUILT_INTERVAL_BYTES,
+            )
+        self._append_time_entry()
+        self.write_waiting()
 
     def range(self, position: int, length: int) -> FileRange:
         return FileRange(self._file or self.file, position, length)
 
     def upper_bound_offset(self, offset: int, position: int, length: int) -> int | None:
-        return self.offset_index.upper_bound(offset, position, length)
+        found = self.offset_index.upper_bound(offset, position, length)
+        if found is None:
+            return None
+        try:
+            batch = find_batch(self.file, found[1], self.size, found[0])
+        except Misplaced:
+            return None
+        return None if batch is None else found[0]
 
     def find_by_timestamp(self, timestamp: int, from_offset: int) -> Found | None:
         """The first record at or after `from_offset` that is not older than `timestamp`."""
-        start_offset = max(self.time_index.lookup(timestamp)[1], from_offset)
-        position = self.offset_index.lookup(start_offset)[1]
+        position = self._position_by_timestamp(timestamp, from_offset)
         for batch in scan_batches(self.file, position, self.size):
             header = batch.header
             if header.max_timestamp < timestamp or header.last_offset < from_offset:
@@ -289,6 +325,21 @@ class Segment:
                 if record[1] >= timestamp and record[0] >= from_offset:
                     return Found(record[1], record[0], header.partition_leader_epoch)
         return None
+
+    def _position_by_timestamp(self, timestamp: int, from_offset: int) -> int:
+        """Where the search for a timestamp begins: nothing before is as young as that."""
+        known_ms, offset = self.time_index.lookup(timestamp)
+        if known_ms >= 0 or offset != self.base_offset:
+            pointed = self.find(offset)
+            header = None if pointed is None else self._header_at(pointed.position)
+            if header is None or header.max_timestamp != known_ms:
+                self._rebuild_indexes(f"no batch has {known_ms} as its timestamp at {offset}")
+                offset = self.time_index.lookup(timestamp)[1]
+        found = self.find(max(offset, from_offset))
+        return self.size if found is None else found.position
+
+    def _header_at(self, position: int) -> BatchHeader:
+        return read_header(self.file.read_at(position, BATCH_OVERHEAD), 0)
 
     def find_max_timestamp(self) -> Found | None:
         """The first record that has the largest timestamp of this segment."""
