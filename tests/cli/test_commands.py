@@ -29,7 +29,8 @@ def test_topic_life(run: Run) -> None:
     again = run("topic", "create", name)
     assert again.code == 1
     assert "TOPIC_ALREADY_EXISTS" in again.err
-    assert run("topic", "create", name, "--if-not-exists").code == 0
+    there = run("topic", "create", name, "--if-not-exists")
+    assert (there.code, there.out) == (0, f"topic {name} exists already\n")
     listed = run("topic", "list", "--format", "json").json
     assert {"name": name, "partitions": 3, "replication_factor": 1, "internal": False} in listed
     assert name in run("topic", "list").out
@@ -44,7 +45,8 @@ def test_topic_life(run: Run) -> None:
     assert run("topic", "delete", "-r", r"cli\.li.*", "--dry-run").out.startswith("would delete")
     assert run("topic", "delete", name).out == f"deleted topic {name}\n"
     assert run("topic", "delete", name).code == 3
-    assert run("topic", "delete", name, "--if-exists").code == 0
+    gone = run("topic", "delete", name, "--if-exists", "--format", "json")
+    assert (gone.code, gone.json[0]["status"]) == (0, "does not exist")
     assert run("topic", "describe", name).code == 3
 
 

@@ -42,7 +42,12 @@ def list_groups(states: tuple[str, ...], connect: Connect, out: Output) -> None:
     with connect.admin() as admin:
         found = admin.list_groups(states=[s.strip() for text in states for s in text.split(",")])
     rows = [
-        {"group": g.group_id, "state": g.state, "type": g.type, "protocol": g.protocol_type}
+        {
+            "group": g.group_id,
+            "state": g.state,
+            "type": g.type.capitalize(),
+            "protocol": g.protocol_type,
+        }
         for g in found
     ]
     out.table(rows, empty="No groups.")

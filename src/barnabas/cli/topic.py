@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,8 +60,11 @@ def choose_topics(
     return found
 
 
-def report_outcomes(out: Output, outcomes: Sequence[Any], done: str) -> int:
-    """A row for each topic; the exit code for all."""
+def report_outcomes(
+    out: Output, outcomes: Sequence[Any], done: str, forgiven: Mapping[str, str] | None = None
+) -> int:
+    """A row for each topic; the exit code for all. What is `forgiven`, by the name of the error, is
+    told in the words given and is no failure."""
     from barnabas.cli.main import complain
     from barnabas.wire.uuids import ZERO, to_text
 
@@ -69,6 +72,11 @@ def report_outcomes(out: Output, outcomes: Sequence[Any], done: str) -> int:
     codes = []
     for outcome in outcomes:
         error = outcome.error
+        if error is not None and forgiven and error.code.name in forgiven:
+            status = forgiven[error.code.name]
+            rows.append({"topic": outcome.name, "status": status, "error": None, "message": None})
+            out.line(f"topic {outcome.name} {status}")
+            continue
         row: dict[str, Any] = {
             "topic": outcome.name,
             "status": done if error is None else "failed",
@@ -137,14 +145,8 @@ def create(
     ]
     with connect.admin() as admin:
         outcomes = admin.create_topics(wanted, validate_only=dry_run)
-    if if_not_exists:
-        outcomes = forgive(outcomes, "TOPIC_ALREADY_EXISTS")
-    return report_outcomes(out, outcomes, "would create" if dry_run else "created")
-
-
-def forgive(outcomes: Sequence[Any], code_name: str) -> list[Any]:
-    """Outcomes without those that failed with this code."""
-    return [o for o in outcomes if o.error is None or o.error.code.name != code_name]
+    forgiven = {"TOPIC_ALREADY_EXISTS": "exists already"} if if_not_exists else None
+    return report_outcomes(out, outcomes, "would create" if dry_run else "created", forgiven)
 
 
 def parse_assignment(text: str) -> dict[int, list[int]]:
@@ -396,9 +398,8 @@ def delete(
             ]
         else:
             outcomes = admin.delete_topics(chosen)
-    if if_exists:
-        outcomes = forgive(outcomes, "UNKNOWN_TOPIC_OR_PARTITION")
-    return report_outcomes(out, outcomes, "would delete" if dry_run else "deleted")
+    forgiven = {"UNKNOWN_TOPIC_OR_PARTITION": "does not exist"} if if_exists else None
+    return report_outcomes(out, outcomes, "would delete" if dry_run else "deleted", forgiven)
 
 
 @topic.command(
