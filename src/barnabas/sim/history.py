@@ -3,7 +3,8 @@
 Every lane (one producer on one partition) writes the numbers 0, 1, 2, … in this order, each once. So
 a partition's committed records must hold every lane's numbers in order, without gap and without
 repetition, and whatever a broker acknowledged must be there at the offset it named. A record that
-was once shown at an offset is shown there for ever.
+was once shown at an offset is shown there for ever. A gap is in order only where the producer itself
+said that it gave up (`gave_up`), and that it may say later than a consumer sees the gap.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class History:
         self.acknowledged: dict[Place, dict[int, bytes]] = {}
         self.topics: dict[str, bytes] = {}
         self._lanes: dict[tuple[Place, str], int] = {}
+        self._missing: dict[tuple[Place, str], set[int]] = {}
+        self._given_up: dict[tuple[Place, str], set[int]] = {}
         self._commits: dict[tuple[str, Place], tuple[int, int]] = {}
         self._owners: dict[tuple[str, int, Place], str] = {}
         self._producer_ids: set[tuple[int, int]] = set()
@@ -61,6 +64,22 @@ class History:
                     f"{place} offset {offset}: {value!r} was acknowledged, {shown!r} was read"
                 )
 
+    def gave_up(self, place: Place, lane: str, number: int) -> None:
+        """A producer told its user that it could not deliver a record."""
+        self._given_up.setdefault((place, lane), set()).add(number)
+
+    def check_gaps(self) -> None:
+        """At the end: what is missing from a lane was given up."""
+        for (place, lane), missing in self._missing.items():
+            lost = missing - self._given_up.get((place, lane), set())
+            if lost:
+                self.violated(f"{place}: numbers {sorted(lost)} of lane {lane} are missing")
+
+    @staticmethod
+    def _may_give_up(lane: str) -> bool:
+        """Lanes of Barnabas's own clients have the client's name alone."""
+        return "." not in lane
+
     # ---- consumers
 
     def read(self, place: Place, offset: int, value: bytes) -> None:
@@ -82,11 +101,12 @@ class History:
         self.ends[place] = offset + 1
         lane, _, number = value.decode().partition("#")
         expected = self._lanes.get((place, lane), 0)
-        if int(number) != expected:
+        if int(number) < expected or (int(number) > expected and not self._may_give_up(lane)):
             self.violated(
                 f"{place} offset {offset}: number {number} of lane {lane} where {expected} is due"
             )
-        self._lanes[place, lane] = expected + 1
+        self._missing.setdefault((place, lane), set()).update(range(expected, int(number)))
+        self._lanes[place, lane] = int(number) + 1
 
     def out_of_range(self, place: Place, offset: int, reader: str) -> None:
         self.violated(f"{place}: {reader} stands at offset {offset}, which is gone")

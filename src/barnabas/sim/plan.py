@@ -13,6 +13,7 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 TOPIC = "orders"
 GROUP = "clerks"
+OWN_GROUP = "messengers"
 CONTROLLER = "CONTROLLER"
 
 # Shorter than usual, so that a few virtual seconds hold many elections.
@@ -47,6 +48,7 @@ class Plan:
     faults_ms: int
     power_cuts: bool
     disk_faults: bool
+    own_clients: bool
 
 
 def make_plan(nodes: int, rng: random.Random) -> Plan:
@@ -89,6 +91,7 @@ def make_plan(nodes: int, rng: random.Random) -> Plan:
         faults_ms=rng.randint(3_000, 12_000),
         power_cuts=flush_before_ack,
         disk_faults=rng.random() < 0.5,
+        own_clients=rng.random() < 0.5,
     )
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from barnabas.sim import own_clients
 from barnabas.sim.client import ClientProcess
 from barnabas.sim.consumer import consume
 from barnabas.sim.history import Place
 from barnabas.sim.member import Member
-from barnabas.sim.plan import GROUP, TOPIC
+from barnabas.sim.plan import GROUP, OWN_GROUP, TOPIC
 from barnabas.sim.producer import produce
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics import (
@@ -37,6 +39,7 @@ class Workload:
         self._preparation: asyncio.Task[Any] | None = None
         self._producers: dict[str, asyncio.Task[Any]] = {}
         self._members: dict[str, Member] = {}
+        self._own_members: dict[str, own_clients.Member] = {}
         self._mortals: dict[str, ClientProcess] = {}
         self._rebirths = 0
 
@@ -60,6 +63,16 @@ class Workload:
             client = simulation.new_client(name)
             work = produce(client, simulation.history, self.places, plan.records, plan.pause_s)
             self._producers[name] = client.run(work)
+        if plan.own_clients:
+            name = "own-producer"
+            client = simulation.new_client(name)
+            work = own_clients.produce(
+                client, simulation.history, self.places, plan.records, plan.pause_s
+            )
+            self._producers[name] = client.run(work)
+            self._start_own_consumer("own-consumer")
+            for index in range(plan.members):
+                self._start_own_member(f"own-member{index}")
         admin = simulation.new_client("admin")
         admin.run(self._create_topics(admin))
         for index in range(plan.consumers):
@@ -78,6 +91,22 @@ class Workload:
         self._members[name] = member
         client.run(member.run())
 
+    def _start_own_consumer(self, name: str) -> None:
+        client = self._mortals[name] = self._simulation.new_client(name)
+        client.run(own_clients.consume(client, self._simulation.history, self.places))
+
+    def _start_own_member(self, name: str) -> None:
+        client = self._mortals[name] = self._simulation.new_client(name)
+        member = own_clients.Member(client, self._simulation.history, OWN_GROUP, TOPIC)
+        self._own_members[name] = member
+        client.run(member.run())
+
+    def _starter(self, name: str) -> Callable[[str], None]:
+        if name.startswith("own-"):
+            own = name.startswith("own-consumer")
+            return self._start_own_consumer if own else self._start_own_member
+        return self._start_consumer if name.startswith("consumer") else self._start_member
+
     def crash_one(self, rng: random.Random) -> None:
         if not self._mortals:
             return
@@ -85,9 +114,9 @@ class Workload:
         self._simulation.trace.note(name, "dies")
         self._mortals.pop(name).loop.die()
         self._members.pop(name, None)
+        self._own_members.pop(name, None)
         self._simulation.network.kill(name)
-        start = self._start_consumer if name.startswith("consumer") else self._start_member
-        self._simulation.loop.after_ns(COMES_BACK_NS, start, name)
+        self._simulation.loop.after_ns(COMES_BACK_NS, self._starter(name), name)
 
     async def _create_topics(self, client: ClientProcess) -> None:
         """Now and then another topic, as long as the run lasts."""
@@ -133,20 +162,24 @@ class Workload:
                 return f"{name}, which is not done"
         if not history.everything_was_read():
             return "consumers, which have not read everything"
-        if self._members:
-            for place in self.places:
-                end = history.ends.get(place, 0)
-                if history.committed(GROUP, place)[0] < end:
-                    return f"the group, which has not committed {place} up to {end}"
-            return self._group_waits_for()
+        for group, members in ((GROUP, self._members), (OWN_GROUP, self._own_members)):
+            found = self._group_waits_for(group, list(members.values())) if members else None
+            if found is not None:
+                return found
         return None
 
-    def _group_waits_for(self) -> str | None:
-        """Every partition belongs to one member, and all are of one generation."""
-        members = self._members.values()
+    def _group_waits_for(
+        self, group: str, members: Sequence[Member | own_clients.Member]
+    ) -> str | None:
+        """All is committed, every partition belongs to one member, all are of one generation."""
+        history = self._simulation.history
+        for place in self.places:
+            end = history.ends.get(place, 0)
+            if history.committed(group, place)[0] < end:
+                return f"group {group}, which has not committed {place} up to {end}"
         owned = sorted(place for member in members for place in member.owned)
         if owned != self.places:
-            return f"the group, whose members own {owned}"
+            return f"group {group}, whose members own {owned}"
         if len({member.generation for member in members}) > 1:
-            return "the group, whose members are of several generations"
+            return f"group {group}, whose members are of several generations"
         return None
