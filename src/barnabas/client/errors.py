@@ -175,19 +175,18 @@ class QueueFull(ClientError):
 
     retriable = True
 
-    def __init__(self, queue: str, limit: int, *, next_step: str | None = None) -> None:
-        self.queue = queue
-        self.limit = limit
-        super().__init__(
-            f"There are {limit} {queue} already, and no more are taken.",
-            next_step=next_step or "Wait for some of them to end.",
-        )
+    def __init__(
+        self, message: str, *, next_step: str | None = "Wait for some of them to end."
+    ) -> None:
+        super().__init__(message, next_step=next_step)
 
 
 class ConnectionFailure(ClientError):
     """A connection could not be made or did not live. Carries the address and the attempt."""
 
     retriable = True
+    waiting_for: str | None = None
+    """What the client waited for on a connection that ended; None if there never was one."""
 
     def __init__(
         self, message: str, *, address: str, attempt: int = 1, next_step: str | None = None
@@ -250,13 +249,13 @@ class ConnectionLost(ConnectionFailure):
         attempt: int = 1,
         next_step: str = "The broker's log may say why.",
     ) -> None:
-        self.waiting_for = waiting_for
         super().__init__(
             f"{address} closed the connection while the client waited for {waiting_for} ({reason}).",
             address=address,
             attempt=attempt,
             next_step=next_step,
         )
+        self.waiting_for = waiting_for
 
 
 class ProtocolMismatch(ConnectionFailure):
