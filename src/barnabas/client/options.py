@@ -185,15 +185,13 @@ def _boolean(name: str, value: Any) -> bool:
 def _number(
     name: str, kind: str, value: Any, least: int | float | None, most: int | float | None
 ) -> int | float:
+    number: int | float
     try:
         if isinstance(value, bool):
             raise ValueError
-        number: int | float = float(value)
-        if kind == "int":
-            whole = int(value)
-            if whole != number and not isinstance(value, str):
-                raise ValueError
-            number = whole
+        number = int(value) if kind == "int" else float(value)
+        if isinstance(value, float) and number != value:
+            raise ValueError
     except (TypeError, ValueError, OverflowError):
         what = "a whole number" if kind == "int" else "a number"
         raise OptionError(f"{name}={value!r} is not {what}.") from None
