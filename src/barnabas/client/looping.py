@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from barnabas.client.errors import IllegalStateError
 from barnabas.client.connecting import Connecting, Resolved, resolve_now
+from barnabas.client.errors import IllegalStateError
 from barnabas.client.reactor import Connected, Future, Timer
 
 T = TypeVar("T")
