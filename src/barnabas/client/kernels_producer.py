@@ -21,6 +21,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from barnabas.client.errors import SerializationError
+from barnabas.client.serialization import not_bytes
 from barnabas.record.kernels import COMPILED, RecordsBuilder
 
 try:
@@ -39,23 +41,15 @@ if cython.compiled:
         PyBytes_AS_STRING,
     )
 
-STICKY = 0
-ROUND_ROBIN = 1
-
-_MASK = 0xFFFFFFFF
-
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _mix(k: cython.uint) -> cython.uint:
+def _times(number: cython.uint, factor: cython.uint) -> cython.uint:
+    """A product in 32 bits. (A constant above 2**31 would be an object in the compiled version.)"""
     if cython.compiled:
-        k *= 0x5BD1E995
-        k ^= k >> 24
-        return k * 0x5BD1E995
-    k = (k * 0x5BD1E995) & _MASK
-    k ^= k >> 24
-    return (k * 0x5BD1E995) & _MASK
+        return number * factor
+    return (number * factor) & 0xFFFFFFFF
 
 
 @cython.cfunc
@@ -63,24 +57,27 @@ def _mix(k: cython.uint) -> cython.uint:
 def _murmur2(p: cython.p_uchar, length: cython.Py_ssize_t) -> cython.uint:
     h: cython.uint
     k: cython.uint
+    m: cython.uint = 0x5BD1E995
     at: cython.Py_ssize_t = 0
-    h = (0x9747B28C ^ length) & _MASK
+    h = 0x1747B28C ^ cython.cast(cython.uint, length)
+    h ^= cython.cast(cython.uint, 1) << 31
     while length - at >= 4:
         k = p[at]
         k |= cython.cast(cython.uint, p[at + 1]) << 8
         k |= cython.cast(cython.uint, p[at + 2]) << 16
         k |= cython.cast(cython.uint, p[at + 3]) << 24
-        h = ((h * 0x5BD1E995) & _MASK) ^ _mix(k)
+        k = _times(k, m)
+        k ^= k >> 24
+        h = _times(h, m) ^ _times(k, m)
         at += 4
     if length - at == 3:
         h ^= cython.cast(cython.uint, p[at + 2]) << 16
     if length - at >= 2:
         h ^= cython.cast(cython.uint, p[at + 1]) << 8
     if length - at >= 1:
-        h ^= p[at]
-        h = (h * 0x5BD1E995) & _MASK
+        h = _times(h ^ p[at], m)
     h ^= h >> 13
-    h = (h * 0x5BD1E995) & _MASK
+    h = _times(h, m)
     return h ^ (h >> 15)
 
 
@@ -103,6 +100,16 @@ def _now_ms() -> cython.longlong:
     if cython.compiled:
         return wall_clock_ms()
     return time.time_ns() // 1_000_000
+
+
+def not_text(topic: Any, field: str, error: UnicodeEncodeError) -> SerializationError:
+    return SerializationError(
+        f"The {field} of a record for topic {topic} has a character that UTF-8 cannot express: "
+        f"{error}.",
+        topic=topic,
+        field=field,
+        next_step="Encode the text yourself and send bytes.",
+    )
 
 
 @cython.cclass
@@ -177,12 +184,12 @@ class SendFuture:
 class TopicLane:
     """Where the records of one topic go: `batches[p]` is the last batch of partition `p`.
 
-    `sticky` is the partition of records without a key (STICKY), or the place in `rotation`
-    (ROUND_ROBIN, which gives no heed to keys either).
+    `sticky` is the partition of records without a key; or, if the lane `rotates`, the place in
+    `rotation`, which goes on with every record and gives no heed to keys.
     """
 
     topic = cython.declare(str, visibility="readonly")
-    mode = cython.declare(cython.int, visibility="readonly")
+    rotates = cython.declare(cython.bint, visibility="readonly")
     ignore_keys = cython.declare(cython.bint, visibility="readonly")
     batches = cython.declare(list, visibility="public")
     sticky = cython.declare(cython.Py_ssize_t, visibility="public")
@@ -193,12 +200,13 @@ class TopicLane:
         topic: str,
         partition_count: int,
         nothing: AppendableBatch,
-        mode: int,
-        ignore_keys: bool,
+        *,
+        rotates: bool = False,
+        ignore_keys: bool = False,
     ) -> None:
         self.topic = topic
-        self.mode = mode
-        self.ignore_keys = ignore_keys or mode == ROUND_ROBIN
+        self.rotates = rotates
+        self.ignore_keys = ignore_keys or rotates
         self.batches = [nothing] * partition_count
         self.sticky = 0
         self.rotation = list(range(partition_count))
@@ -217,7 +225,7 @@ class TopicLane:
                     & 0x7FFFFFFF
                 ) % count
             return partition_for_key(key, count)
-        if self.mode == STICKY:
+        if not self.rotates:
             return self.sticky
         count = len(self.rotation)
         self.sticky = (self.sticky + 1) % count
@@ -258,17 +266,134 @@ class SendPath:
         timestamp_ms: Any = None,
         on_delivery: Any = None,
     ) -> Any:
-        if self._quick and headers is None:
-            if type(value) is not bytes and value is not None:
-                value = self._value(topic, value)
-            if type(key) is not bytes and key is not None:
-                key = self._key(topic, key)
-            future = self._append(topic, value, key, partition, None, timestamp_ms, on_delivery)
-            if future is not None:
-                return future
-            return self._send_slowly(
-                topic, value, key, partition, None, timestamp_ms, on_delivery
+        """Queue one record; gives a future with its topic, partition, offset and timestamp."""
+        if not self._quick or headers is not None:
+            return self._send_any(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        if value is not None and (type(value) is not bytes or self._value_serializer is not None):
+            value = self._serialized(topic, value, self._value_serializer, "value")
+        if key is not None and (type(key) is not bytes or self._key_serializer is not None):
+            key = self._serialized(topic, key, self._key_serializer, "key")
+        future = self._append(topic, value, key, partition, None, timestamp_ms, on_delivery)
+        if future is not None:
+            return future
+        return self._send_slowly(topic, value, key, partition, None, timestamp_ms, on_delivery)
+
+    @cython.ccall
+    def _serialized(self, topic: object, value: object, serializer: object, field: str) -> object:
+        """The bytes of a key or value that is not None, or None for a tombstone."""
+        if serializer is None:
+            if type(value) is str:
+                try:
+                    return value.encode()
+                except UnicodeEncodeError as error:
+                    raise not_text(topic, field, error) from None
+            if isinstance(value, (bytes, bytearray, memoryview)):
+                return bytes(value)
+            raise not_bytes(topic, field, value)
+        try:
+            data = (
+                serializer.function(topic, value)
+                if serializer.takes_topic
+                else serializer.function(value)
             )
-        return self._send_intercepted(
-            topic, value, key, partition, headers, timestamp_ms, on_delivery
-        )
+        except Exception as error:
+            raise serializer.refusal(topic, value, error) from error
+        if type(data) is bytes or data is None:
+            return data
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            return bytes(data)
+        raise serializer.no_bytes(topic, data)
+
+    @cython.ccall
+    def _append(
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        partition: object,
+        headers: list | None,  # type: ignore[type-arg]
+        timestamp_ms: object,
+        on_delivery: object,
+    ) -> object:
+        """The quick way: None if a record cannot go it, and then nothing happened.
+
+        `value` and `key` are bytes or None, `headers` None or pairs of them.
+        """
+        lane: TopicLane
+        batch: AppendableBatch
+        future: SendFuture
+        index: cython.Py_ssize_t
+        position: cython.longlong
+        timestamp: cython.longlong
+        kept: cython.Py_ssize_t
+        if type(topic) is not str or (on_delivery is not None and not callable(on_delivery)):
+            return None
+        found = self._lanes.get(topic)
+        if found is None:
+            return None
+        lane = cython.cast(TopicLane, found)
+        if timestamp_ms is None:
+            timestamp = _now_ms()
+        elif type(timestamp_ms) is int:
+            timestamp = timestamp_ms
+            if timestamp < 0:
+                return None
+        else:
+            return None
+        if partition is None:
+            index = -1
+        elif type(partition) is int:
+            index = partition
+            if index < 0:
+                return None
+        else:
+            return None
+        future = SendFuture.__new__(SendFuture)
+
+        # From here on no Python code runs and nothing is made that the garbage collector counts.
+        kept = lane.sticky
+        if index < 0:
+            index = lane.choose(key)
+        if index >= len(lane.batches):
+            return None
+        batch = cython.cast(AppendableBatch, lane.batches[index])
+        if batch.closed:
+            lane.sticky = kept
+            return None
+        position = batch.builder._count
+        if batch.builder._append(timestamp, key, value, headers, -1, batch.limit) == 0:
+            lane.sticky = kept
+            return None
+        future.batch = batch
+        future.index = position
+        future.timestamp_ms = timestamp
+        if on_delivery is not None:
+            future.on_delivery = on_delivery
+            batch.told.append(future)
+        return future
+
+    def _send_any(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: Any,
+        headers: Any,
+        timestamp_ms: Any,
+        on_delivery: Any,
+    ) -> Any:
+        """A record with whatever a record may have, nothing of it looked at yet."""
+        raise NotImplementedError
+
+    def _send_slowly(
+        self,
+        topic: Any,
+        value: bytes | None,
+        key: bytes | None,
+        partition: Any,
+        headers: Any,
+        timestamp_ms: Any,
+        on_delivery: Any,
+    ) -> Any:
+        """A record that is bytes by now and that `_append` did not take."""
+        raise NotImplementedError
