@@ -105,6 +105,7 @@ class WakeupError(ClientError):
         super().__init__(message)
 
 
+
 class SerializationError(ClientError):
     """A key, value or header could not be turned into bytes. Nothing of the record was sent."""
 
@@ -188,6 +189,8 @@ class ConnectionFailure(ClientError):
     """A connection could not be made or did not live. Carries the address and the attempt."""
 
     retriable = True
+    waiting_for: str | None = None
+    """What the client waited for on a connection that ended; None if there never was one."""
 
     def __init__(
         self, message: str, *, address: str, attempt: int = 1, next_step: str | None = None
@@ -250,13 +253,13 @@ class ConnectionLost(ConnectionFailure):
         attempt: int = 1,
         next_step: str = "The broker's log may say why.",
     ) -> None:
-        self.waiting_for = waiting_for
         super().__init__(
             f"{address} closed the connection while the client waited for {waiting_for} ({reason}).",
             address=address,
             attempt=attempt,
             next_step=next_step,
         )
+        self.waiting_for = waiting_for
 
 
 class ProtocolMismatch(ConnectionFailure):
