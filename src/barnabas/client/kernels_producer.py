@@ -181,6 +181,27 @@ class SendFuture:
 
 @cython.final
 @cython.cclass
+class Accepted:
+    """What `AsyncProducer.send` gives where there is nothing to wait for: awaiting it gives the
+    future at once."""
+
+    _future: object
+
+    def __init__(self, future: Any) -> None:
+        self._future = future
+
+    def __await__(self) -> Any:
+        return self
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        raise StopIteration(self._future)
+
+
+@cython.final
+@cython.cclass
 class TopicLane:
     """Where the records of one topic go: `batches[p]` is the last batch of partition `p`.
 
@@ -241,17 +262,20 @@ class SendPath:
     """The face of a producer towards whoever sends; `Producer` and `AsyncProducer` are the rest.
 
     `_lanes` has the topics that can be sent to. `_key_serializer` and `_value_serializer` are None
-    for the usual bytes, text and null. `_quick` is off where something wants to see every record.
+    for the usual bytes, text and null. `_quick` is off where something wants to see every record;
+    `_awaited` says that what `send` gives is awaited before it is the future.
     """
 
     _lanes = cython.declare(dict, visibility="public")
     _quick = cython.declare(cython.bint, visibility="public")
+    _awaited = cython.declare(cython.bint, visibility="public")
     _key_serializer = cython.declare(object, visibility="public")
     _value_serializer = cython.declare(object, visibility="public")
 
     def __init__(self) -> None:
         self._lanes = {}
         self._quick = COMPILED
+        self._awaited = False
         self._key_serializer = None
         self._value_serializer = None
 
@@ -275,7 +299,7 @@ class SendPath:
             key = self._serialized(topic, key, self._key_serializer, "key")
         future = self._append(topic, value, key, partition, None, timestamp_ms, on_delivery)
         if future is not None:
-            return future
+            return Accepted(future) if self._awaited else future
         return self._send_slowly(topic, value, key, partition, None, timestamp_ms, on_delivery)
 
     @cython.ccall

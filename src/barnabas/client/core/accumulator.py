@@ -372,9 +372,40 @@ class Accumulator:
             self.incomplete[part] = None
         parts[0].reserved += left
         del self.incomplete[batch]
-        self.incomplete = dict.fromkeys(sorted(self.incomplete, key=lambda b: b.created_at))
+        self.incomplete = dict.fromkeys(sorted(self.incomplete, key=lambda each: each.order))
         queue.draining = bool(queue.in_flight)
         self._mark(queue)
+
+    def repair(self) -> None:
+        """After an interruption anywhere in here: every batch that is not done is in its queue, once,
+        in order; nothing is in flight; what a lane fills is the last of its queue or nothing."""
+        for queue in self.queues.values():
+            queue.in_flight.clear()
+            queue.draining = queue.resting = False
+            queue.waiting.clear()
+        reserved = 0
+        for batch in sorted(self.incomplete, key=lambda each: each.order):
+            if batch.done:
+                del self.incomplete[batch]
+                continue
+            reserved += batch.reserved
+            queue = self.queues[batch.topic, batch.partition]
+            lane = queue.lane
+            if not batch.closed and (lane is None or lane.batches[queue.partition] is not batch):
+                batch.close()
+            queue.waiting.append(batch)
+        self.pool.available = self.pool.total - reserved
+        self._lingering = deque(batch for batch in self.incomplete if not batch.closed)
+        self._resting.clear()
+        self.due.clear()
+        for queue in self.queues.values():
+            lane = queue.lane
+            if lane is not None and queue.partition < len(lane.batches):
+                last = lane.batches[queue.partition]
+                if last is not NOTHING and not (queue.waiting and queue.waiting[-1] is last):
+                    lane.batches[queue.partition] = NOTHING
+            if self._sendable(queue):
+                self._mark(queue)
 
     def oldest(self) -> ProducerBatch | None:
         return next(iter(self.incomplete), None)

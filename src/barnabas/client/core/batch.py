@@ -15,8 +15,8 @@ have a place between their neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
 
 from barnabas.client.errors import BrokerError, ClientError, broker_error
 from barnabas.client.kernels_producer import AppendableBatch, SendFuture
@@ -43,14 +43,11 @@ class Owner(Protocol):
     def wait(self, batch: ProducerBatch, timeout: float | None) -> None:
         """Return when `batch` is done; RequestTimeout if that takes too long."""
 
-    def awaitable(self, batch: ProducerBatch) -> Any:
+    def awaitable(self, batch: ProducerBatch) -> Awaitable[object]:
         """Something to `await` until `batch` is done."""
 
-    def call_later(self, callback: Callable[[Any], object], future: SendFuture) -> None:
-        """Run `callback(future)` where callbacks run: its batch is done."""
-
-    def watch(self, batch: ProducerBatch, callback: Callable[[], object]) -> bool:
-        """Have `callback` called when `batch` is done; False if it is done already."""
+    def when_done(self, future: SendFuture, callback: Callable[[SendFuture], object]) -> None:
+        """Run `callback(future)` where callbacks run, once the record's batch is done."""
 
 
 class ProducerBatch(AppendableBatch):
@@ -113,7 +110,8 @@ class ProducerBatch(AppendableBatch):
         self.record_errors: dict[int, str] | None = None
         self.parts: list[tuple[int, ProducerBatch]] | None = None
         self.urgent = False
-        self.watchers: list[Callable[[], object]] | None = None
+        self.watchers: list[Callable[[], object]] = []
+        """Called once when the batch is done, by its owner."""
 
     def __repr__(self) -> str:
         state = "done" if self.done else "closed" if self.closed else "open"
@@ -142,11 +140,15 @@ class ProducerBatch(AppendableBatch):
         """`parts` are pairs of the first record's index here and the batch it went to."""
         assert not self.done
         self.parts = parts
+        for future in self.told:
+            part, _ = self.part_of(future.index)
+            part.told.append(future)
+        self.told = []
         self.done = True
 
     # -- what became of one record
 
-    def _part(self, index: int) -> tuple[ProducerBatch, int]:
+    def part_of(self, index: int) -> tuple[ProducerBatch, int]:
         batch = self
         while batch.parts is not None:
             first, found = next(part for part in reversed(batch.parts) if part[0] <= index)
@@ -154,10 +156,10 @@ class ProducerBatch(AppendableBatch):
         return batch, index
 
     def future_done(self, index: int) -> bool:
-        return bool(self._part(index)[0].done)
+        return bool(self.part_of(index)[0].done)
 
     def future_metadata(self, future: SendFuture) -> RecordMetadata:
-        batch, index = self._part(future.index)
+        batch, index = self.part_of(future.index)
         offset = -1 if batch.base_offset < 0 else batch.base_offset + index
         timestamp_ms = batch.log_append_time_ms
         if timestamp_ms < 0:
@@ -165,7 +167,7 @@ class ProducerBatch(AppendableBatch):
         return RecordMetadata(self.topic, self.partition, offset, timestamp_ms)
 
     def future_error(self, future: SendFuture) -> ClientError | None:
-        batch, index = self._part(future.index)
+        batch, index = self.part_of(future.index)
         if batch.error is None or batch.record_errors is None:
             return batch.error
         return batch._record_error(index)
@@ -185,7 +187,7 @@ class ProducerBatch(AppendableBatch):
 
     def _settle(self, future: SendFuture, timeout: float | None) -> None:
         while True:
-            batch, _ = self._part(future.index)
+            batch, _ = self.part_of(future.index)
             if batch.done:
                 return
             assert self.owner is not None
@@ -204,19 +206,12 @@ class ProducerBatch(AppendableBatch):
 
     async def future_await(self, future: SendFuture) -> RecordMetadata:
         while True:
-            batch, _ = self._part(future.index)
+            batch, _ = self.part_of(future.index)
             if batch.done:
                 return self.future_result(future, 0.0)
             assert self.owner is not None
             await self.owner.awaitable(batch)
 
-    def future_callback(self, future: SendFuture, callback: Callable[[Any], object]) -> None:
-        owner = self.owner
-        assert owner is not None
-
-        def settled() -> None:
-            batch, _ = self._part(future.index)
-            if not owner.watch(batch, settled):
-                owner.call_later(callback, future)
-
-        settled()
+    def future_callback(self, future: SendFuture, callback: Callable[[SendFuture], object]) -> None:
+        assert self.owner is not None
+        self.owner.when_done(future, callback)

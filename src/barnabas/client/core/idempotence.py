@@ -70,6 +70,11 @@ class Idempotence:
         if self.state is IdState.KNOWN and queue.producer_id == self.producer_id:
             self._become(IdState.NONE)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether an id is needed before anything new can be sent, and nobody has asked for it."""
+        return self.enabled and self.state is IdState.NONE
+
     # -- a partition
 
     def ready(self, queue: PartitionQueue) -> bool:
