@@ -105,7 +105,6 @@ class WakeupError(ClientError):
         super().__init__(message)
 
 
-
 class SerializationError(ClientError):
     """A key, value or header could not be turned into bytes. Nothing of the record was sent."""
 
@@ -176,13 +175,10 @@ class QueueFull(ClientError):
 
     retriable = True
 
-    def __init__(self, queue: str, limit: int, *, next_step: str | None = None) -> None:
-        self.queue = queue
-        self.limit = limit
-        super().__init__(
-            f"There are {limit} {queue} already, and no more are taken.",
-            next_step=next_step or "Wait for some of them to end.",
-        )
+    def __init__(
+        self, message: str, *, next_step: str | None = "Wait for some of them to end."
+    ) -> None:
+        super().__init__(message, next_step=next_step)
 
 
 class ConnectionFailure(ClientError):

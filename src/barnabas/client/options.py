@@ -8,14 +8,14 @@ allowed.
 `load` takes options under either spelling. A name nobody knows is an error that suggests the
 nearest. A name that only means something to another client (a class name for Java's, JMX, an option
 of a consumer given to a producer) is passed over with a warning, because code that sets it believes
-in it; when the options come from a file that was written for any client, `ignored` takes these names
-instead, and the unknown ones too.
+in it; a caller that reads files written for any client collects these names in `ignored` instead.
 """
 
 from __future__ import annotations
 
 import difflib
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -85,12 +85,12 @@ def load(
     *,
     ignored: list[str] | None = None,
     elsewhere: Mapping[str, str],
-    file_only: Iterable[str] = (),
+    java_classes: Iterable[str] = (),
 ) -> Settings:
     """Settings from options.
 
     `elsewhere` says of names this table does not have why they have no effect. The options named in
-    `file_only` are passed over when they hold a Java class name and `ignored` is there.
+    `java_classes` have none when they hold the name of a Java class.
     """
     known: dict[str, Field[Any]] = {row.name: row for row in fields(cls)}
     values: dict[str, Any] = {}
@@ -99,17 +99,16 @@ def load(
             raise OptionError(f"An option's name is text, not {given!r}.")
         name = dotted(given)
         key = name.replace(".", "_")
-        if key in known:
-            if ignored is not None and key in file_only and _is_class_name(value):
-                ignored.append(name)
-                continue
+        reason = elsewhere.get(name)
+        if key in java_classes and _is_class_name(value):
+            reason = "it names a Java class"
+        elif key in known:
             values[key] = convert(known[key], value)
             continue
-        reason = elsewhere.get(name)
+        if reason is None:
+            raise _unknown(name, [*map(dotted, known), *elsewhere])
         if ignored is not None:
             ignored.append(name)
-        elif reason is None:
-            raise _unknown(name, [*map(dotted, known), *elsewhere])
         else:
             logger.warning("option %s has no effect: %s", name, reason)
     settings = cls(**values)
@@ -186,15 +185,13 @@ def _boolean(name: str, value: Any) -> bool:
 def _number(
     name: str, kind: str, value: Any, least: int | float | None, most: int | float | None
 ) -> int | float:
+    number: int | float
     try:
         if isinstance(value, bool):
             raise ValueError
-        number: int | float = float(value)
-        if kind == "int":
-            whole = int(value)
-            if whole != number and not isinstance(value, str):
-                raise ValueError
-            number = whole
+        number = int(value) if kind == "int" else float(value)
+        if isinstance(value, float) and number != value:
+            raise ValueError
     except (TypeError, ValueError, OverflowError):
         what = "a whole number" if kind == "int" else "a number"
         raise OptionError(f"{name}={value!r} is not {what}.") from None
@@ -222,8 +219,7 @@ def _text(name: str, value: Any, secret: bool) -> str:
 
 
 def _is_class_name(value: Any) -> bool:
-    names = value if isinstance(value, (list, tuple)) else str(value).split(",")
-    return all(isinstance(name, str) and "." in name for name in names)
+    return isinstance(value, str) and re.fullmatch(r"\w+(\.\w+)+", value.strip()) is not None
 
 
 def _unknown(name: str, known: list[str]) -> OptionError:

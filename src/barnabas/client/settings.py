@@ -28,6 +28,7 @@ __all__ = [
     "ClientSettings",
     "ConsumerSettings",
     "ProducerSettings",
+    "gather",
     "load",
     "parse_addresses",
 ]
@@ -41,6 +42,15 @@ _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?=[\d.])(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?", re.IGNORECASE
 )
 BY_DURATION = "by_duration:"
+_JAVA_ASSIGNORS = {
+    f"org.apache.kafka.clients.consumer.{name}Assignor": ours
+    for name, ours in (
+        ("Range", "range"),
+        ("RoundRobin", "roundrobin"),
+        ("Sticky", "sticky"),
+        ("CooperativeSticky", "cooperative-sticky"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +474,13 @@ class ConsumerSettings(ClientSettings):
                 f"session.timeout.ms ({self.session_timeout_ms}).",
                 next_step=f"Set it to {max(self.session_timeout_ms // 3, 1)} or so.",
             )
+        change(
+            self,
+            partition_assignment_strategy=tuple(
+                _JAVA_ASSIGNORS.get(each, each) if isinstance(each, str) else each
+                for each in self.partition_assignment_strategy
+            ),
+        )
         if not self.partition_assignment_strategy:
             raise OptionError(
                 "partition.assignment.strategy is empty.",
@@ -505,8 +522,24 @@ def load(
         for row in fields(table):
             elsewhere.setdefault(dotted(row.name), f"it is an option of the {client}")
     return options.load(
-        cls, options_given, ignored=ignored, elsewhere=elsewhere, file_only=_CLASS_OPTIONS
+        cls, options_given, ignored=ignored, elsewhere=elsewhere, java_classes=_CLASS_OPTIONS
     )
+
+
+def gather(
+    cls: type[Settings], given: Mapping[str, Any] | Settings | None, keywords: Mapping[str, Any]
+) -> Settings:
+    """What a client was made with: `Producer({…}, linger_ms=5)`, or settings that are ready."""
+    if isinstance(given, cls):
+        if keywords:
+            raise OptionError(f"{cls.__name__} are given, and options besides them.")
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise OptionError(
+            f"Options are a mapping, not {type(given).__name__}.",
+            next_step="Give keywords (bootstrap_servers=…) or a dict with Kafka's names.",
+        )
+    return load(cls, options.together(given, keywords))
 
 
 def parse_addresses(text: str) -> list[tuple[str, int]]:
