@@ -23,6 +23,7 @@ from barnabas.client.core.batch import DeliveryCallback, RecordMetadata
 from barnabas.client.kernels_producer import SendFuture
 from barnabas.client.looping import AsyncioReactor
 from barnabas.client.producing import ProducerFace
+from barnabas.client.reactor import Reactor
 from barnabas.client.sending import EncodedHeaders
 
 if TYPE_CHECKING:
@@ -55,10 +56,11 @@ class AsyncProducer(ProducerFace):
         /,
         *,
         ignored: list[str] | None = None,
+        reactor: Reactor | None = None,
         **more: Any,
     ) -> None:
         self._guard = nullcontext()
-        super().__init__(options, more, AsyncioReactor(), ignored)
+        super().__init__(options, more, reactor or AsyncioReactor(), ignored)
         self._awaited = True
 
     @property

@@ -64,7 +64,10 @@ async def produce(
     for number in range(count):
         for place in places:
             value = f"{client.name}#{number}".encode()
-            future = await producer.send(place[0], value, partition=place[1])
+            now_ms = client.loop.clock.now_ms()
+            future = await producer.send(
+                place[0], value, partition=place[1], timestamp_ms=now_ms
+            )
             told.append(client.run(_delivered(history, place, client.name, number, value, future)))
         if pause_s:
             await client.rest(pause_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 from barnabas.client.looping import AsyncioReactor
@@ -23,6 +24,10 @@ class VirtualReactor(AsyncioReactor):
 
     def wall_ms(self) -> int:
         return self._clock.now_ms()
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """A nanosecond later, since the loop's clock has whole ones: `now()` has reached `when`."""
+        return super().call_at(when + 1e-9, callback)
 
     def connect(self, host: str, port: int, timeout_s: float, done: Connected) -> Timer:
         attempt: Any = self.spawn(self._connect(host, port, timeout_s, done))

@@ -48,9 +48,6 @@ class Scheduler:
         while not self._stopped:
             if ready:
                 loop, handle = ready.popleft()
-                this_instant += 1
-                if this_instant > EVENTS_PER_INSTANT:
-                    raise NoProgress(f"{loop.name}: {handle!r}")
             elif later and later[0][0] <= until_ns:
                 when_ns, _, loop, handle = heappop(later)
                 if when_ns > self.now_ns:
@@ -58,6 +55,9 @@ class Scheduler:
                     this_instant = 0
             else:
                 break
+            this_instant += 1
+            if this_instant > EVENTS_PER_INSTANT:
+                raise NoProgress(f"{loop.name}: {handle!r}")
             if not loop.alive or handle.cancelled():
                 continue
             self.events += 1
