@@ -284,12 +284,11 @@ class Node:
 
     async def auto_create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
         """Create what is missing with the broker's defaults; gives the failures."""
-        waits = {name: self._creation.create(name) for name in names}
-        results = {name: await wait for name, wait in waits.items()}
+        results = await self._creation.create(names)
         return {name: code for name, code in results.items() if code != ErrorCode.NONE}
 
     async def create_offsets_topic(self) -> ErrorCode:
-        return await self._creation.create(OFFSETS_TOPIC)
+        return (await self._creation.create([OFFSETS_TOPIC]))[OFFSETS_TOPIC]
 
     async def _allocate_producer_ids(self) -> tuple[int, int]:
         return await self.controller.allocate_producer_ids()
