@@ -390,9 +390,10 @@ class Node:
                 for index in topic.partitions:
                     self.groups.resign(index)
         for topic in delta.changed_topics.values():
-            self.replicas.apply_topic(topic, is_new=running)
+            has_groups = topic.name == OFFSETS_TOPIC
+            self.replicas.apply_topic(topic, is_new=running, at_once=has_groups)
             self.directory_assignment.check(topic)
-            if topic.name == OFFSETS_TOPIC:
+            if has_groups:
                 self._lead_groups(topic)
         if deleted:
             self.groups.topics_deleted([(topic.name, topic.topic_id) for topic in deleted])
@@ -492,7 +493,7 @@ class Node:
         lead in one of those would spoil what the logs know of later ones."""
         self._is_catching_up = False
         for topic in self.metadata.image.topics.values():
-            self.replicas.apply_topic(topic, is_new=False)
+            self.replicas.apply_topic(topic, is_new=False, at_once=True)
             self.directory_assignment.check(topic)
             if topic.name == OFFSETS_TOPIC:
                 self._lead_groups(topic)
