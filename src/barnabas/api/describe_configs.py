@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from barnabas.api.repeats import check_repeats
 from barnabas.config.describe import (
     BrokerSources,
     Described,
@@ -30,6 +31,9 @@ from barnabas.wire.messages.describe_configs import (
 if TYPE_CHECKING:
     from barnabas.api.types import Context, Node
 
+# Topics that have the same settings of their own, as most have, share what is shown of them.
+Shown = dict[tuple[frozenset[tuple[str, str]], frozenset[str]], list[DescribeConfigsResourceResult]]
+
 KEY = ApiKey.DESCRIBE_CONFIGS
 VERSIONS = (1, 4)
 
@@ -37,13 +41,25 @@ VERSIONS = (1, 4)
 def handle(
     node: Node, context: Context, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
+    check_repeats([(each.resource_type, each.resource_name) for each in request.resources])
+    image = node.metadata.image
+    sources = BrokerSources.of(
+        node.static_config,
+        image.config(ResourceType.BROKER, ""),
+        image.config(ResourceType.BROKER, str(node.node_id)),
+    )
+    shown: Shown = {}
     return DescribeConfigsResponse(
-        results=[_result(node, request, resource) for resource in request.resources]
+        results=[_result(node, request, resource, sources, shown) for resource in request.resources]
     )
 
 
 def _result(
-    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    node: Node,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    sources: BrokerSources,
+    shown: Shown,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="",
@@ -51,14 +67,27 @@ def _result(
         resource_name=resource.resource_name,
     )
     try:
-        settings = _settings(node, resource)
+        settings = _settings(node, resource, sources)
     except ApiError as error:
         result.error_code = error.code
         result.error_message = error.message or error.code.message
         return result
-    wanted = resource.configuration_keys
-    names = set(wanted) if wanted else None
-    result.configs = [
+    names = frozenset(resource.configuration_keys or ())
+    if resource.resource_type == ResourceType.TOPIC:
+        own = node.metadata.image.config(ResourceType.TOPIC, resource.resource_name)
+        key = (frozenset(own.items()), names)
+        if key not in shown:
+            shown[key] = _shown(request, settings, names)
+        result.configs = shown[key]
+    else:
+        result.configs = _shown(request, settings, names)
+    return result
+
+
+def _shown(
+    request: DescribeConfigsRequest, settings: Iterable[Described], names: frozenset[str]
+) -> list[DescribeConfigsResourceResult]:
+    return [
         DescribeConfigsResourceResult(
             name=each.name,
             value=each.value,
@@ -75,19 +104,15 @@ def _result(
             documentation=each.documentation if request.include_documentation else None,
         )
         for each in settings
-        if names is None or each.name in names
+        if not names or each.name in names
     ]
-    return result
 
 
-def _settings(node: Node, resource: DescribeConfigsResource) -> Iterable[Described]:
+def _settings(
+    node: Node, resource: DescribeConfigsResource, sources: BrokerSources
+) -> Iterable[Described]:
     image = node.metadata.image
     name = resource.resource_name
-    sources = BrokerSources.of(
-        node.static_config,
-        image.config(ResourceType.BROKER, ""),
-        image.config(ResourceType.BROKER, str(node.node_id)),
-    )
     match resource.resource_type:
         case ResourceType.TOPIC:
             problem = topic_name_error(name)
