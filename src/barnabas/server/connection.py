@@ -77,6 +77,9 @@ class Frames(Protocol):
     def on_bad_size(self, size: int, first_bytes: bytes) -> None:
         """The announced size is not acceptable; the connection closes after this call."""
 
+    def on_cut_short(self, received: int, size: int | None) -> None:
+        """The stream ended within a frame, or within its size; the connection closes."""
+
     def on_sent(self, answers: list[Any], now_ns: int) -> None: ...
 
     def on_closed(self, reason: str) -> None: ...
@@ -539,6 +542,10 @@ class Connection:
     # Ends
 
     def _end_of_stream(self) -> None:
+        if self._frame is not None:
+            self._frames.on_cut_short(self._filled, self._frame_size)
+        elif self._prefix:
+            self._frames.on_cut_short(len(self._prefix), None)
         if self.unsent_bytes and not self._draining:
             self._stream.on_readable(None)
             self._draining = True
