@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.api import produce as produce_api
 from barnabas.api.repeats import MAX_REPEATS
 from barnabas.testing import Cluster
 from barnabas.wire.errors import ErrorCode
@@ -189,3 +190,17 @@ def test_asking_for_the_same_again_and_again(it: Interview, repeats: int, code: 
     group = offset_fetch.OffsetFetchRequestGroup(group_id=name, topics=[partitions])
     (answer,) = it.quietly(offset_fetch.OffsetFetchRequest(groups=[group]), 8).groups
     assert answer.error_code == code
+
+
+def test_a_produce_request_that_takes_too_long(
+    it: Interview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few kilobytes can be very many batches of a hundred megabytes each."""
+    make_topic(it, "too-long")
+    with monkeypatch.context() as patched:
+        patched.setattr(produce_api, "LONGEST_NS", -1)
+        answer = it.quietly(production(it, ("too-long", 0, batch())), 9)
+    (refused,) = answer.responses[0].partition_responses
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    answer = it.quietly(production(it, ("too-long", 0, batch())), 9)
+    assert answer.responses[0].partition_responses[0].base_offset == 0

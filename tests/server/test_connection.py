@@ -321,8 +321,16 @@ async def test_answers_of_one_turn_leave_in_one_call() -> None:
         assert len(sends) <= 2
 
 
+@pytest.mark.parametrize(
+    ("longest_ns", "frames"),
+    [(2**62, connection_module.FRAMES_PER_TURN), (-1, 1)],
+    ids=["short requests", "long requests"],
+)
 @on_loop
-async def test_one_connection_does_not_keep_the_turn() -> None:
+async def test_one_connection_does_not_keep_the_turn(
+    longest_ns: int, frames: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LONGEST_TURN_NS", longest_ns)
     handled: list[str] = []
 
     def handle(node: Any, context: Any, request: Any) -> HeartbeatResponse:
@@ -341,7 +349,7 @@ async def test_one_connection_does_not_keep_the_turn() -> None:
         for _ in range(many):
             await greedy.response(ApiKey.HEARTBEAT, 4)
         await modest.response(ApiKey.HEARTBEAT, 4)
-        assert handled.index("g") <= 3 * connection_module.FRAMES_PER_TURN
+        assert handled.index("g") <= 3 * frames
 
 
 # Back-pressure

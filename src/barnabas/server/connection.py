@@ -4,7 +4,7 @@
 is allocated. Complete frames are handed to the `Frames` of this connection where they lie in the
 shared buffer; a frame that has not arrived in full gets memory that grows with it (`receive.py`
 tells who may keep what). At most `FRAMES_PER_TURN` frames are handled before other connections have
-their turn.
+their turn, and fewer when they take longer than `LONGEST_TURN_NS` together.
 
 **Back-pressure.** Reading stops while any reason to hold exists: unsent bytes above a bound, too
 many requests in flight (the owner says so), a quota's throttle, or the node's end. It goes on when
@@ -36,6 +36,7 @@ from barnabas.server.turn import Turn
 logger = logging.getLogger(__name__)
 
 FRAMES_PER_TURN = 64
+LONGEST_TURN_NS = 20_000_000
 RECEIVES_PER_TURN = 8
 SENT_BYTES_PER_TURN = 8 * 1024 * 1024
 SENDFILE_MIN_BYTES = 64 * 1024
@@ -287,7 +288,12 @@ class Connection:
             if self.closed:
                 return
             frames_left -= 1
-            if position < end and (self._holds or self._yielding or not frames_left):
+            if position < end and (
+                self._holds
+                or self._yielding
+                or not frames_left
+                or self._clock_ns() - now_ns > LONGEST_TURN_NS
+            ):
                 self._backlog = memoryview(bytearray(view[position:end]))
                 if not self._holds:
                     self._environment.loop.call_soon(self._go_on)
