@@ -155,6 +155,7 @@ class Connection:
         "_stream",
         "_throttle",
         "_turn",
+        "_turn_is_due",
         "_waiting_for_room",
         "_yielding",
         "closed",
@@ -190,6 +191,7 @@ class Connection:
         self._frame_size = 0
         self._filled = 0
         self._backlog: memoryview | None = None
+        self._turn_is_due = False
         self._holds = 0
         self._yielding = False
         self._out: list[Chunk] = []
@@ -227,7 +229,7 @@ class Connection:
 
     def _receive(self) -> None:
         if self._backlog is not None:
-            if not self._holds and not self.closed:
+            if not self._turn_is_due and not self._holds and not self.closed:
                 backlog, self._backlog = self._backlog, None
                 self._parse(backlog, 0, len(backlog), self._clock_ns())
             return
@@ -296,7 +298,7 @@ class Connection:
             ):
                 self._backlog = memoryview(bytearray(view[position:end]))
                 if not self._holds:
-                    self._environment.loop.call_soon(self._go_on)
+                    self._go_on_soon()
                 return
 
     def _begin_frame(self, size: int, arrived: memoryview) -> None:
@@ -335,7 +337,14 @@ class Connection:
         self._memory.give_back(frame)
         return not self.closed
 
+    def _go_on_soon(self) -> None:
+        """The backlog's next turn: one, however often it is asked for."""
+        if not self._turn_is_due:
+            self._turn_is_due = True
+            self._environment.loop.call_soon(self._go_on)
+
     def _go_on(self) -> None:
+        self._turn_is_due = False
         if self._backlog is not None and not self._holds and not self.closed:
             self._on_readable()
 
@@ -359,7 +368,7 @@ class Connection:
         if not self._holds and not self.closed and not self._draining:
             self._stream.on_readable(self._on_readable)
             if self._backlog is not None:
-                self._environment.loop.call_soon(self._go_on)
+                self._go_on_soon()
 
     def throttle(self, delay_ms: int) -> None:
         """Read nothing for `delay_ms`: how a quota slows a client down."""
