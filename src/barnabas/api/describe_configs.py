@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from barnabas.api.broker_loggers import logger_levels
 from barnabas.api.repeats import check_repeats
 from barnabas.config.describe import (
     BrokerSources,
+    ConfigSource,
     Described,
     describe_all_brokers,
     describe_broker,
@@ -100,7 +102,7 @@ def _shown(
             ]
             if request.include_synonyms
             else [],
-            config_type=each.type,
+            config_type=0 if each.type is None else each.type,
             documentation=each.documentation if request.include_documentation else None,
         )
         for each in settings
@@ -125,11 +127,7 @@ def _settings(
             if name == "":
                 return describe_all_brokers(sources)
             if name != str(node.node_id):
-                if not name.lstrip("-").isdigit():
-                    raise ApiError(
-                        ErrorCode.INVALID_REQUEST,
-                        f"Broker id must be an integer, but it is: {name}",
-                    )
+                _check_number(name)
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {node.node_id} or empty string, "
@@ -149,16 +147,35 @@ def _settings(
         case ResourceType.BROKER_LOGGER:
             if name == "":
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-            if name != str(node.node_id):
+            _check_number(name)
+            if int(name) != node.node_id:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {node.node_id} but received {name}",
                 )
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                "This broker has no loggers that can be changed at run time",
-            )
+            return _loggers()
     raise ApiError(ErrorCode.INVALID_REQUEST)
+
+
+def _check_number(name: str) -> None:
+    if not name.removeprefix("-").isdecimal():
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+
+
+def _loggers() -> Iterable[Described]:
+    for name, level in logger_levels():
+        yield Described(
+            name=name,
+            value=level,
+            source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            synonyms=(),
+            read_only=False,
+            sensitive=False,
+            type=None,
+            documentation=None,
+        )
 
 
 def error_response(
