@@ -259,7 +259,7 @@ def test_storage(run: Run, tmp_path: Path) -> None:
     made = run("storage", "format", "-c", str(file), "--format", "json").json
     assert made["formatted"] == [str(data)]
     info = run("storage", "info", "-c", str(file), "--format", "json").json
-    assert (info["cluster_id"], info["node_id"]) == (made["cluster_id"], "3")
+    assert (info["cluster_id"], info["node_id"]) == (made["cluster_id"], 3)
     assert run("storage", "format", "-c", str(file)).code == 1
     again = run("storage", "format", "-c", str(file), "-g", "-t", made["cluster_id"])
     assert again.code == 0
