@@ -174,6 +174,7 @@ class Node:
             config.max_incremental_fetch_session_cache_slots,
             world.randomness,
             config.min_incremental_fetch_session_eviction_ms,
+            partitions_here=lambda: len(self.replicas.partitions),
         )
         self.groups = GroupCoordinator(
             log=ReplicaPartitionLog(OFFSETS_TOPIC, self.replicas),
