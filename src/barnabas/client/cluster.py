@@ -29,16 +29,19 @@ from barnabas.client.core.backoff import Backoff
 from barnabas.client.core.metadata import Broker, ClusterMetadata, TopicInfo, TopicPartition
 from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import (
+    AuthenticationError,
     BrokerError,
     ClientError,
     ClosedError,
     ConnectionFailure,
     NoBrokerReachable,
     RequestTimeout,
+    TlsError,
     broker_error,
 )
 from barnabas.client.reactor import Future, Reactor, Timer
 from barnabas.client.route import Route
+from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
 from barnabas.wire.errors import ErrorCode
 
@@ -60,6 +63,7 @@ class Cluster:
         self.settings = settings
         self.reactor = reactor
         self.patience_ms = patience_ms
+        self.security = Security(settings)
         self.metadata = ClusterMetadata()
         self.updated: list[Callable[[], object]] = []
         self.closed = False
@@ -168,6 +172,9 @@ class Cluster:
                 except ConnectionFailure as failure:
                     failures.append(failure)
             waited_ms = (self.reactor.now() - started) * 1000
+            refusals = [f for f in failures if isinstance(f, (TlsError, AuthenticationError))]
+            if refusals and len(refusals) == len(failures):
+                raise refusals[0]  # they will not change their mind
             if waited_ms >= self.patience_ms:
                 raise NoBrokerReachable(failures, int(waited_ms))
             await self.reactor.sleep(backoff.next_ms() / 1000)

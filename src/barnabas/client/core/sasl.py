@@ -188,12 +188,11 @@ class OAuthBearer:
 class Authentication:
     """One exchange with one broker: requests to send, until there is none.
 
-    `begin` gives the first request; `answered` takes a response and gives the next request, or None
-    when the broker has accepted. It raises `AuthenticationError`. Afterwards `lifetime_ms` is how
-    long that holds, 0 for as long as the connection.
+    `begin` gives the first request, `handshaken` takes its response and gives the second; `answered`
+    takes each response after that and gives the next request, or None when the broker has accepted.
+    They raise `AuthenticationError`. Afterwards `lifetime_ms` is how long that holds, 0 for as long
+    as the connection.
     """
-
-    HANDSHAKE_VERSION = 1
 
     def __init__(self, mechanism: Mechanism, address: str, attempt: int = 1) -> None:
         self.lifetime_ms = 0
