@@ -398,7 +398,10 @@ class Connection:
             return
         if self._held is not None:
             send = functools.partial(
-                *(self.send, request, version, done),
+                self.send,
+                request,
+                version,
+                done,
                 timeout_ms=timeout_ms,
                 answered=answered,
                 what=what,
