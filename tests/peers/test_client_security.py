@@ -39,7 +39,7 @@ PROTOCOLS = {
     "BOTH": "SASL_SSL",
 }
 MODULES = "org.apache.kafka.common.security"
-USERS = {"alice": "alice's secret", "bob": "p=w,ö"}
+USERS = {"alice": "alice's secret", "bob": "p+w o"}
 LIFETIME_MS = 1_500
 
 
