@@ -28,45 +28,13 @@ from barnabas.client.settings import ClientSettings, load
 from barnabas.client.tls import LINGER_S, MOST_AT_ONCE, TlsStream, explain, make_context
 from barnabas.streams import SocketStream
 from tests.client.certificates import PASSWORD, Certificates
+from tests.client.tls_server import TlsServer
 from tests.client.virtual import VirtualReactor, VirtualStream
 
 
 def context_for(certificates: Certificates, **options: Any) -> ssl.SSLContext:
     given = {"security_protocol": "SSL", "ssl_ca_location": certificates.authority, **options}
     return make_context(load(ClientSettings, given))
-
-
-class Server:
-    """The other end of a virtual stream: a TLS server that decrypts what it got."""
-
-    def __init__(self, stream: VirtualStream, context: ssl.SSLContext) -> None:
-        self.stream = stream
-        self.incoming = ssl.MemoryBIO()
-        self.outgoing = ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
-        self.shaken = False
-        self.got = bytearray()
-        self.goodbye = False
-        self.to_send = bytearray()
-
-    def turn(self) -> bytes:
-        """Take in everything that was sent; what the server has to say."""
-        self.incoming.write(bytes(self.stream.sent))
-        self.stream.sent.clear()
-        try:
-            if not self.shaken:
-                self.tls.do_handshake()
-                self.shaken = True
-            while self.to_send:
-                del self.to_send[: self.tls.write(self.to_send)]
-            while data := self.tls.read(65_536):
-                self.got += data
-            self.goodbye = True
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLZeroReturnError:
-            self.goodbye = True
-        return self.outgoing.read()
 
 
 class Pair:
@@ -84,7 +52,7 @@ class Pair:
         self.below = VirtualStream(self.reactor)
         context = context_for(certificates, **options)
         self.stream = TlsStream(self.below, context, "localhost", self.reactor)
-        self.server = Server(self.below, server or certificates.server_context())
+        self.server = TlsServer(self.below, server or certificates.server_context())
         self.piece = piece
         self.finished: list[OSError | None] = []
         self.received = bytearray()
@@ -494,6 +462,7 @@ def test_authorities_of_the_operating_system(certificates: Certificates) -> None
     assert context.check_hostname
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_versions_between_are_left_out(certificates: Certificates) -> None:
     context = context_for(certificates, ssl_enabled_protocols="TLSv1.3,TLSv1.1")
     assert context.minimum_version == ssl.TLSVersion.TLSv1_1
