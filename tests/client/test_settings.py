@@ -421,7 +421,7 @@ TABLE_FILES = {"settings.py", "security_options.py", "options.py", "manual.py"}
 SOURCES = {
     path: path.read_text()
     for path in (Path(barnabas.__file__).parent / "client").rglob("*.py")
-    if path.name not in TABLE_FILES
+    if path.name not in TABLE_FILES and path.parent.name != "blocking"
 }
 
 

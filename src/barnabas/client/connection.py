@@ -47,6 +47,7 @@ from barnabas.client.reactor import Reactor, Timer
 from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
 from barnabas.seams import Stream
+from barnabas.streams import SocketStream
 from barnabas.wire import codec
 from barnabas.wire.api_keys import (
     ApiKey,
@@ -221,7 +222,11 @@ class Connection:
         if stream is None:
             assert error is not None
             self._fail(self._connect_failure(error))
-        elif self._security is not None and self._security.uses_tls:
+            return
+        if isinstance(stream, SocketStream):
+            settings = self._settings
+            stream.set_buffers(settings.send_buffer_bytes, settings.receive_buffer_bytes)
+        if self._security is not None and self._security.uses_tls:
             self.step = Step.SECURING
             when = self._reactor.now() + self._connecting_ms / 1000
             self._connecting = self._reactor.call_at(when, self._handshake_timed_out)
