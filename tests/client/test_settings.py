@@ -407,8 +407,6 @@ AWAITED = {
     "key_deserializer",
     "key_serializer",
     "metadata_max_idle_ms",
-    "metrics_num_samples",
-    "metrics_sample_window_ms",
     "partition_assignment_strategy",
     "partitioner",
     "partitioner_adaptive_partitioning_enable",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.cli.main import run as run_command
 from barnabas.client.admin import Admin
 from barnabas.client.core.sasl import OAuthToken
 from barnabas.client.errors import (
@@ -297,6 +298,32 @@ def test_no_login_to_a_listener_with(secure: SecureBroker, kind: str) -> None:
     options = secure.options("LOGIN", security_protocol="PLAINTEXT", default_api_timeout_ms=500)
     with pytest.raises(Exception, match="demands authentication"):
         works(kind, options)
+
+
+def test_commands_read_a_file_that_was_written_for_java(
+    secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_SSL\n"
+        "ssl.protocol=TLSv1.3\n"
+        "ssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={secure.certificates.authority}\n"
+        "sasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.jaas.config={MODULES}.scram.ScramLoginModule required \\\n"
+        f'  username="alice" password="{USERS["alice"]}";\n'
+        "key.deserializer=org.apache.kafka.common.serialization.StringDeserializer\n"
+        "auto.offset.reset=earliest\n"
+    )
+    at = f"localhost:{secure.ports['BOTH']}"
+    topic = f"from-a-file-{tmp_path.name}"
+    for verb in (["create", topic], ["describe", topic], ["delete", topic]):
+        code = run_command(["topic", *verb, "-b", at, "--command-config", str(file)])
+        printed = capsys.readouterr()
+        assert (code, printed.err) == (0, ""), printed
+    options = ["-X", "security.protocol=SASL_SSL", "-X", "sasl.mechanism=PLAIN"]
+    assert run_command(["topic", "list", "-b", at, *options]) == 2
+    assert "PLAIN needs sasl.username" in capsys.readouterr().err
 
 
 def test_a_session_is_renewed_before_it_ends(secure: SecureBroker) -> None:
