@@ -22,6 +22,7 @@ from barnabas.client.errors import (
     broker_error,
 )
 from barnabas.client.reactor import Reactor, Timer
+from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
 from barnabas.wire.errors import ErrorCode
 
@@ -35,6 +36,7 @@ class Places(Protocol):
 
     settings: ClientSettings
     reactor: Reactor
+    security: Security
 
     def address_of(self, node_id: int) -> tuple[str, int] | None: ...
 
@@ -171,6 +173,7 @@ class Route:
             opened=self._opened,
             closed=self._ended,
             attempt=self._backoff.attempts + 1,
+            security=self._cluster.security,
         )
         self.connection.open()
 
