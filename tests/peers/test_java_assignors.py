@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import random
-from dataclasses import replace
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest

@@ -6,13 +6,15 @@ least two fewer. That is the best there is: among all distributions it has the s
 the smallest second-largest, and so on (for a separable convex cost on a bipartite graph, no improving
 path means optimal).
 
-The work goes in three steps from what is owned already:
+The work goes in steps from what is owned already:
 
 1. Partitions that nobody owns go to the subscriber with the fewest, hardest to place first.
 2. As long as there is a path from a busy member to one with two fewer, one partition moves along
-   every edge of the shortest such path. Partitions that came by step 1 are passed on before owned
-   ones. Members from which no such path leads are closed: nothing leads into them from below, and no
-   path out of them can ever help, so each is searched once.
+   every edge of the shortest such path. Members from which no such path leads are closed: no path
+   out of them can ever help, so each is searched once. This is done twice: first only partitions
+   that came by step 1 may move, then all. So what is owned only moves if the rest cannot be placed
+   well around it; in particular nothing owned moves if some best distribution leaves it, which is
+   why a cooperative group is at rest after the second rebalance.
 3. A partition that lost its owner goes back if the owner holds another one that it can give for it.
 
 Topics with the same subscribers are one class, since their partitions are interchangeable for steps
@@ -40,7 +42,8 @@ def balance(
     """
     table = _Table(counts, subscriptions, owners)
     table.place_free()
-    table.even_out()
+    table.even_out(owned_too=False)
+    table.even_out(owned_too=True)
     table.give_back()
     return [sorted(table.held_by(member)) for member in range(len(subscriptions))]
 
@@ -123,7 +126,7 @@ class _Table:
                 load[member] = fewest + 1
                 heapq.heapreplace(queue, (fewest + 1, member))
 
-    def even_out(self) -> None:
+    def even_out(self, *, owned_too: bool) -> None:
         load = self.load
         at_load: dict[int, int] = {}
         for member, count in enumerate(load):
@@ -134,7 +137,7 @@ class _Table:
             while not at_load.get(busiest, 0) & open_mask:
                 busiest -= 1
             source = _lowest(at_load[busiest] & open_mask)
-            path, reached = self._path(source, open_mask, at_load)
+            path, reached = self._path(source, open_mask, at_load, owned_too)
             if path is None:
                 open_mask &= ~reached
                 continue
@@ -146,7 +149,7 @@ class _Table:
                 at_load[load[member]] = at_load.get(load[member], 0) | 1 << member
 
     def _path(
-        self, source: int, open_mask: int, at_load: Mapping[int, int]
+        self, source: int, open_mask: int, at_load: Mapping[int, int], owned_too: bool
     ) -> tuple[list[tuple[int, int, int]] | None, int]:
         """The shortest way to a member with two fewer, the lightest of the nearest ones."""
         light = [n for n in sorted(at_load) if n <= self.load[source] - 2]
@@ -157,7 +160,7 @@ class _Table:
             layer = 0
             for giver in _members(frontier):
                 for kind, pile in self.piles[giver].items():
-                    if kind in seen or not (pile.new or pile.kept):
+                    if kind in seen or not (pile.new or (owned_too and pile.kept)):
                         continue
                     seen.add(kind)
                     fresh = self.masks[kind] & open_mask & ~reached & ~layer
