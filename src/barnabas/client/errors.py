@@ -205,6 +205,25 @@ class OffsetOutOfRangeError(BrokerError):
     """A position is outside what the partition holds, and no reset policy was given."""
 
 
+class CommitFailedError(ClientError):
+    """Offsets were not committed because the member no longer owns these partitions.
+
+    Committing again cannot succeed: whoever owns them now will read the same records.
+    """
+
+    def __init__(self, group: str, reason: str) -> None:
+        self.group = group
+        super().__init__(
+            f"Offsets of group {group} were not committed: {reason}.",
+            next_step="If handling records takes long, raise max.poll.interval.ms or lower "
+            "max.poll.records; then poll() to get the present assignment.",
+        )
+
+
+class RebalanceInProgressError(BrokerError):
+    """A commit came while the group was being rebalanced; the member still owns its partitions."""
+
+
 _CLASSES: dict[str, type[BrokerError]] = {
     "UNKNOWN_TOPIC_OR_PARTITION": NotFoundError,
     "UNKNOWN_TOPIC_ID": NotFoundError,
