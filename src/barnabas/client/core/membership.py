@@ -189,6 +189,8 @@ class Member:
         self._previous: tuple[frozenset[TopicPartition], int] = (frozenset(), -1)
         self._members: list[MemberSubscription] = []
         self._snapshot: dict[str, int] = {}
+        self._confirmed_id = ""
+        self._was_forgotten = False
         self._divided: dict[str, int] = {}
         self._keeps_assignment = False
         self._group_topics: frozenset[str] = frozenset()
@@ -662,6 +664,8 @@ class Member:
             )
             return
         self._heard(now)
+        self._confirmed_id = self.member_id
+        self._was_forgotten = False
         self._assignment = {}
         assigned = frozenset((topic, index) for topic in given for index in given[topic])
         self._previous = (assigned, self.generation)
@@ -734,7 +738,13 @@ class Member:
             else:
                 self._want_rejoin("the group is being rebalanced")
         elif code == ErrorCode.FENCED_INSTANCE_ID:
-            self._fence(self._error(code))
+            if self.member_id == self._confirmed_id or self._was_forgotten:
+                self._fence(self._error(code))
+            else:
+                # A coordinator that failed before the sync took this id into its grave: the next
+                # one knows the instance by an older id. Two real rivals come here only once.
+                self._was_forgotten = True
+                self._lose(now, "the coordinator forgot this member's id")
         elif to_code(code).retriable:
             self._again(now)
         else:
