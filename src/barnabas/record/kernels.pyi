@@ -6,6 +6,7 @@ from barnabas.record.batch import Buffer
 COMPILED: bool
 BATCH_OVERHEAD: int
 MAX_REFUSED: int
+PLACE_INT32S: int
 
 Headers = Iterable[tuple[str, Buffer | None]]
 RecordTuple = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -33,6 +34,11 @@ def record_spans(
     data: Buffer, start: int, end: int, count: int
 ) -> list[tuple[int, int, int, int, bytes | None, bool]]: ...
 
+def locate_records(data: Buffer, start: int, end: int, count: int) -> bytearray: ...
+def decode_headers(
+    data: Buffer, start: int, end: int, count: int
+) -> tuple[tuple[str, bytes | None], ...]: ...
+
 BinaryColumn = tuple[int, bytearray, bytearray, bytearray]
 
 class Columns(TypedDict):
@@ -57,6 +63,16 @@ class ColumnsBuilder:
         start: int,
         end: int,
         count: int,
+        base_offset: int,
+        base_timestamp: int,
+        log_append_time_ms: int = -1,
+    ) -> int: ...
+    def append_located(
+        self,
+        data: Buffer,
+        located: bytearray,
+        first: int,
+        last: int,
         base_offset: int,
         base_timestamp: int,
         log_append_time_ms: int = -1,
