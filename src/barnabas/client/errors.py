@@ -12,8 +12,12 @@ treat the cause differently.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from barnabas.client.kernels_consumer import ConsumerRecord
 
 
 class ClientError(Exception):
@@ -195,6 +199,85 @@ class FencedError(BrokerError):
 
 class OffsetOutOfRangeError(BrokerError):
     """A position is outside what the partition holds, and no reset policy was given."""
+
+
+class NoOffsetError(ClientError):
+    """A partition has no position: none was committed, and auto.offset.reset is none."""
+
+    def __init__(self, partitions: Sequence[tuple[str, int]]) -> None:
+        self.partitions = list(partitions)
+        names = ", ".join(f"{topic}-{index}" for topic, index in self.partitions)
+        super().__init__(
+            f"No offset is known for {names}, and auto.offset.reset is none.",
+            next_step="Seek to where reading shall begin, or set auto.offset.reset.",
+        )
+
+
+class LogTruncationError(ClientError):
+    """Records that this consumer had read are no longer in the log: an unclean election lost them.
+
+    `diverged_offset` is the first offset whose record differs from what was read, -1 if the leader
+    knows nothing of that time.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, diverged_offset: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.diverged_offset = diverged_offset
+        where = f"at {diverged_offset}" if diverged_offset >= 0 else "at an offset it cannot tell"
+        super().__init__(
+            f"{topic}-{partition}: the log was truncated {where}, below the position {offset}: "
+            "records that were read are gone.",
+            next_step="Seek to the offset to go on from, or set auto.offset.reset.",
+        )
+
+
+class CorruptRecordsError(ClientError):
+    """A batch that was fetched is damaged: its checksum, its compression or its records.
+
+    `raw` is the batch as it came. The position stays in front of it, so polling again fetches it
+    again; seeking to `next_offset` passes over it.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        next_offset: int,
+        raw: bytes,
+        cause: BaseException,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+        self.raw = raw
+        super().__init__(
+            f"{topic}-{partition}: the batch at offset {offset} cannot be read: {cause}.",
+            next_step=f"Poll again to fetch it once more, or seek to {next_offset} to pass over it.",
+        )
+
+
+class RecordDeserializationError(ClientError):
+    """A deserializer does not take a record. The position stays in front of it.
+
+    `record` has the key and value as the bytes they are.
+    """
+
+    def __init__(self, record: ConsumerRecord, cause: BaseException) -> None:
+        self.record = record
+        self.topic = record.topic
+        self.partition = record.partition
+        self.offset = record.offset
+        self.cause = cause
+        super().__init__(
+            f"{self.topic}-{self.partition}: the record at offset {self.offset} cannot be "
+            f"deserialized: {type(cause).__name__}: {cause}.",
+            next_step=f"Seek to {self.offset + 1} to pass over it, or set on_poison to skip such "
+            "records or to send them to a dead-letter topic.",
+        )
 
 
 _CLASSES: dict[str, type[BrokerError]] = {

@@ -12,9 +12,11 @@ still fail is a deserializer: `take` then stops in front of that record, keeps w
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Any
 
 from barnabas.record.batch import TimestampType
+from barnabas.record.errors import CorruptBatch, UnsupportedMagic
 from barnabas.record.kernels import (
     PLACE_INT32S,
     decode_headers,
@@ -43,11 +45,12 @@ if cython.compiled:
 COMPILED: bool = cython.compiled
 
 _TYPES = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
 assert PLACE_INT32S == 10, "the places below are those of locate_records"
 
 
 @cython.final
-@cython.no_gc
 @cython.cclass
 class ConsumerRecord:
     """One record as a consumer got it. Immutable; equal to another with the same fields.
@@ -280,6 +283,11 @@ class OpenBatch:
         return self._base_offset + self.places[self._next * 10 + 2]
 
     @property
+    def timestamp_type(self) -> int:
+        """1 if the broker's time took the place of the records' own, else 0."""
+        return 0 if self._log_append_time_ms == -1 else 1
+
+    @property
     def failure(self) -> Any:
         """What a deserializer raised for the record that comes next, or None."""
         return self._failure
@@ -369,10 +377,241 @@ class OpenBatch:
 
     def take_raw(self) -> ConsumerRecord:
         """The next record with its bytes as they are, whatever is wrong with them."""
-        found: list = []
+        found: list = []  # type: ignore[type-arg]
         self._failure = None
         self.take(found, 1, None, None)
         return found[0]
+
+    def peek_raw(self) -> ConsumerRecord:
+        """The same, but it stays the next."""
+        failure = self._failure
+        record = self.take_raw()
+        self._failure = failure
+        self._next -= 1
+        return record
+
+
+@cython.final
+@cython.cclass
+class FetchedRecords:
+    """The batches of one partition in one answer to Fetch, walked one after another.
+
+    Making one walks over the frames, without looking into them: `next_offset` is where the answer
+    ends (-1 if it holds no whole batch), `last_epoch` the leader epoch of its last batch, and
+    `left_bytes` what is not yet passed over. An answer may end inside a batch, which is not seen.
+    A frame that no batch can have ends the walk too, but `advance` raises there.
+
+    After `advance` gave True the other properties are those of the batch it came to.
+    """
+
+    _topic: object
+    _data: object
+    _partition: cython.int
+    _position: cython.Py_ssize_t
+    _start: cython.Py_ssize_t
+    _end: cython.Py_ssize_t
+    _limit: cython.Py_ssize_t
+    _next_offset: cython.longlong
+    _last_epoch: cython.int
+    _is_corrupt: cython.bint
+    p: cython.p_uchar
+    if cython.compiled:
+        view: Py_buffer
+
+    def __init__(self, topic: Any, partition: cython.int, data: Any) -> None:
+        length: cython.Py_ssize_t
+        if cython.compiled:
+            PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
+            self.p = cython.cast(cython.p_uchar, self.view.buf)
+            length = self.view.len
+        else:
+            self.p = memoryview(data)
+            length = len(self.p)
+        self._topic = topic
+        self._partition = partition
+        self._data = data
+        self._position = 0
+        self._start = 0
+        self._end = 0
+        self._next_offset = -1
+        self._last_epoch = -1
+        position: cython.Py_ssize_t = 0
+        size: cython.longlong
+        while length - position >= 61:
+            size = _int32(self.p, position + 8)
+            size += 12
+            if size < 61 or self.p[position + 16] != 2 or self.p[position + 23] > 0x7F:
+                break
+            if size > length - position:
+                break
+            self._next_offset = _int64(self.p, position) + _int32(self.p, position + 23) + 1
+            self._last_epoch = _int32(self.p, position + 12)
+            position += size
+        self._limit = position
+        self._is_corrupt = False
+        if length - position >= 24:
+            size = _int32(self.p, position + 8)
+            size += 12
+            if size < 61 or self.p[position + 16] != 2 or self.p[position + 23] > 0x7F:
+                self._limit = length
+                self._is_corrupt = True
+
+    if cython.compiled:
+
+        def __dealloc__(self) -> None:
+            PyBuffer_Release(cython.address(self.view))
+
+    @property
+    def next_offset(self) -> int:
+        return self._next_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return self._last_epoch
+
+    @property
+    def is_corrupt(self) -> bool:
+        """Whether the walk ended at a frame that no batch can have."""
+        return self._is_corrupt
+
+    @property
+    def left_bytes(self) -> int:
+        return self._limit - self._position
+
+    def advance(self) -> bool:
+        """Comes to the next batch; False if there is none."""
+        position: cython.Py_ssize_t = self._position
+        if position >= self._limit:
+            return False
+        self._start = position
+        self._end = self._position = self._limit
+        size: cython.longlong = _int32(self.p, position + 8)
+        size += 12
+        if self.p[position + 16] < 2:
+            raise UnsupportedMagic(self.p[position + 16])
+        if self.p[position + 16] > 2:
+            raise CorruptBatch(f"unknown magic {self.p[position + 16]}")
+        if size < 61:
+            raise CorruptBatch(f"a batch cannot have a size of {size} bytes")
+        if self.p[position + 23] > 0x7F:
+            raise CorruptBatch("a batch cannot end before it begins")
+        self._end = self._position = position + size
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def _must_be_whole(self) -> cython.int:
+        if self._end - self._start < 61:
+            raise ValueError("no batch was come to")
+        return 0
+
+    @property
+    def data(self) -> Any:
+        return self._data
+
+    @property
+    def start(self) -> int:
+        return self._start
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    @property
+    def base_offset(self) -> int:
+        self._must_be_whole()
+        return _int64(self.p, self._start)
+
+    @property
+    def last_offset(self) -> int:
+        self._must_be_whole()
+        return _int64(self.p, self._start) + _int32(self.p, self._start + 23)
+
+    @property
+    def leader_epoch(self) -> int:
+        self._must_be_whole()
+        return _int32(self.p, self._start + 12)
+
+    @property
+    def crc(self) -> int:
+        self._must_be_whole()
+        return _int32(self.p, self._start + 17) & 0xFFFFFFFF
+
+    @property
+    def attributes(self) -> int:
+        self._must_be_whole()
+        return self.p[self._start + 22]
+
+    @property
+    def producer_id(self) -> int:
+        self._must_be_whole()
+        return _int64(self.p, self._start + 43)
+
+    def open(self, body: Any, first_offset: cython.longlong) -> OpenBatch:
+        """The batch's records from `first_offset` on. `body` is what they decompress to, or None
+        if they are not compressed. Raises InvalidRecords if they are not as records must be."""
+        start: cython.Py_ssize_t = self._start
+        log_append_time_ms: cython.longlong = -1
+        self._must_be_whole()
+        if self.p[start + 22] & 8:
+            log_append_time_ms = _int64(self.p, start + 35)
+        if body is None:
+            return OpenBatch(
+                self._topic,
+                self._partition,
+                _int32(self.p, start + 12),
+                self._data,
+                start + 61,
+                self._end,
+                _int32(self.p, start + 57),
+                _int64(self.p, start),
+                _int64(self.p, start + 27),
+                log_append_time_ms,
+                first_offset,
+            )
+        return OpenBatch(
+            self._topic,
+            self._partition,
+            _int32(self.p, start + 12),
+            body,
+            0,
+            len(body),
+            _int32(self.p, start + 57),
+            _int64(self.p, start),
+            _int64(self.p, start + 27),
+            log_append_time_ms,
+            first_offset,
+        )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int32(p: cython.p_uchar, at: cython.Py_ssize_t) -> cython.int:
+    """Four bytes as the wire has them: the highest first."""
+    if cython.compiled:
+        return cython.cast(
+            cython.int,
+            (cython.cast(cython.uint, p[at]) << 24)
+            | (cython.cast(cython.uint, p[at + 1]) << 16)
+            | (cython.cast(cython.uint, p[at + 2]) << 8)
+            | p[at + 3],
+        )
+    return _INT32.unpack_from(p, at)[0]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int64(p: cython.p_uchar, at: cython.Py_ssize_t) -> cython.longlong:
+    if cython.compiled:
+        return cython.cast(
+            cython.longlong,
+            (cython.cast(cython.ulonglong, cython.cast(cython.uint, _int32(p, at))) << 32)
+            | cython.cast(cython.uint, _int32(p, at + 4)),
+        )
+    return _INT64.unpack_from(p, at)[0]
 
 
 @cython.cfunc

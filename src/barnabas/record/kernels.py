@@ -753,12 +753,12 @@ def locate_records(
     if end > 0x7FFFFFFF:
         raise ValueError("a batch must end within 2 GiB of its buffer's start")
     located: bytearray = bytearray()
-    p: cython.p_uchar = _at_least(located, PLACE_INT32S * 4 * count)
+    p: cython.p_uchar = _at_least(located, 40 * count)
     index: cython.longlong = 0
     place: cython.Py_ssize_t = 0
     while index < count:
         cursor.next_record()
-        _set_int64(p, index * (PLACE_INT32S // 2), cursor.timestamp_delta)
+        _set_int64(p, index * 5, cursor.timestamp_delta)
         _set_int32(p, place + 2, cursor.offset_delta)
         _set_int32(p, place + 3, cursor.key_start)
         _set_int32(p, place + 4, cursor.key_length if cursor.key_length >= 0 else -1)
@@ -771,7 +771,7 @@ def locate_records(
             cursor.skip_headers()
         else:
             cursor.end_record()
-        place += PLACE_INT32S
+        place += 10
         index += 1
     cursor.end_batch()
     return located
@@ -910,7 +910,7 @@ class ColumnsBuilder:
 
         Gives `record_count`. The other arguments are as of `decode_records`.
         """
-        if not 0 <= first <= last <= len(located) // (PLACE_INT32S * 4):
+        if not 0 <= first <= last <= len(located) // 40:
             raise ValueError(f"no range [{first}, {last}) in these records")
         keys: _Column = self._keys
         values: _Column = self._values
@@ -919,11 +919,11 @@ class ColumnsBuilder:
         row: cython.Py_ssize_t = self._rows
         rows: cython.Py_ssize_t = row + last - first
         header_row: cython.Py_ssize_t = self._header_rows
-        place: cython.Py_ssize_t = first * PLACE_INT32S
+        place: cython.Py_ssize_t = first * 10
         p_located: cython.p_uchar = _at_least(located, 0)
         if last == first:
             return row
-        end: cython.Py_ssize_t = _get_int32(p_located, (last - 1) * PLACE_INT32S + 8)
+        end: cython.Py_ssize_t = _get_int32(p_located, last * 10 - 2)
         cursor: _Cursor = _Cursor(data, 0, end, 0)
         # No column can take more than what lies between the first key and the end.
         size: cython.Py_ssize_t = end - _get_int32(p_located, place + 3)
@@ -962,7 +962,7 @@ class ColumnsBuilder:
                 cursor.header_count = header_count
                 header_row = self._append_headers(cursor, header_row)
             _set_int32(p_header_offsets, row, header_row)
-            place += PLACE_INT32S
+            place += 10
         self._rows = rows
         self._header_rows = header_row
         return rows
