@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "barnabas"
 # Each layer may import the layers before it, and itself.
 LAYERS = [
     "seams",
+    "streams",
     "wire",
     "record",
     "config",
@@ -32,7 +33,7 @@ LAYERS = [
 ]
 # The clients know the wire and the records, not the broker; commands start brokers and read logs.
 ALLOWED = {layer: set(LAYERS[: LAYERS.index(layer) + 1]) for layer in LAYERS}
-ALLOWED["client"] = {"wire", "record", "client"}
+ALLOWED["client"] = {"seams", "streams", "wire", "record", "client"}
 # The quorum's log view and the image know each other's records; the coordinators write through an
 # interface that is handed in and never see the log, the controller or the replicas.
 ALLOWED["coordinator"] = {"seams", "wire", "record", "config", "delayed", "metadata", "coordinator"}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from barnabas.client.admin import Admin
-from barnabas.client.cluster import Cluster
 from barnabas.client.errors import (
     ClientError,
     ConnectionLost,
@@ -34,11 +33,18 @@ from barnabas.wire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from tests.client.admins import KINDS, make_admin
 from tests.client.fake_broker import FakeBroker, offer
 
+AdminFor = Callable[..., Any]
 
-def admin_for(address: str, **options: Any) -> Admin:
-    return Admin(bootstrap_servers=address, retry_backoff_ms=1, **options)
+
+@pytest.fixture(params=KINDS)
+def admin_for(request: pytest.FixtureRequest) -> AdminFor:
+    def make(address: str, **options: Any) -> Any:
+        return make_admin(request.param, bootstrap_servers=address, retry_backoff_ms=1, **options)
+
+    return make
 
 
 def free_port() -> int:
@@ -53,7 +59,7 @@ def only_failure(error: NoBrokerReachable, cause: type[ClientError]) -> ClientEr
     return failure
 
 
-def test_nothing_listens() -> None:
+def test_nothing_listens(admin_for: AdminFor) -> None:
     port = free_port()
     with admin_for(f"127.0.0.1:{port}") as admin, pytest.raises(NoBrokerReachable) as caught:
         admin.list_topics()
@@ -62,7 +68,7 @@ def test_nothing_listens() -> None:
     assert "--bootstrap-server" in str(caught.value)
 
 
-def test_all_addresses_are_named() -> None:
+def test_all_addresses_are_named(admin_for: AdminFor) -> None:
     ports = [free_port(), free_port()]
     addresses = ",".join(f"127.0.0.1:{p}" for p in ports)
     with admin_for(addresses) as admin, pytest.raises(NoBrokerReachable) as caught:
@@ -70,7 +76,7 @@ def test_all_addresses_are_named() -> None:
     assert all(f"127.0.0.1:{p}" in str(caught.value) for p in ports)
 
 
-def test_a_name_that_does_not_resolve() -> None:
+def test_a_name_that_does_not_resolve(admin_for: AdminFor) -> None:
     with (
         admin_for("no-such-host.invalid:9092") as admin,
         pytest.raises(NoBrokerReachable) as caught,
@@ -89,7 +95,7 @@ def test_a_name_that_does_not_resolve() -> None:
         (b"\xff\xff\xff\xff", "long"),
     ],
 )
-def test_something_else_answers(greeting: bytes, word: str) -> None:
+def test_something_else_answers(admin_for: AdminFor, greeting: bytes, word: str) -> None:
     with (
         FakeBroker(greeting=greeting) as broker,
         admin_for(broker.address) as admin,
@@ -99,7 +105,7 @@ def test_something_else_answers(greeting: bytes, word: str) -> None:
     assert word in str(only_failure(caught.value, ProtocolMismatch))
 
 
-def test_the_peer_hangs_up() -> None:
+def test_the_peer_hangs_up(admin_for: AdminFor) -> None:
     with (
         FakeBroker(lambda *_: None) as broker,
         admin_for(broker.address) as admin,
@@ -109,7 +115,7 @@ def test_the_peer_hangs_up() -> None:
     assert broker.address in str(only_failure(caught.value, ConnectionLost))
 
 
-def test_no_answer_in_time() -> None:
+def test_no_answer_in_time(admin_for: AdminFor) -> None:
     with (
         FakeBroker() as broker,
         admin_for(broker.address, request_timeout_ms=50, default_api_timeout_ms=100) as admin,
@@ -119,7 +125,7 @@ def test_no_answer_in_time() -> None:
     assert "API versions" in str(caught.value)
 
 
-def test_an_answer_to_another_request() -> None:
+def test_an_answer_to_another_request(admin_for: AdminFor) -> None:
     wrong = b"\x00\x00\x00\x06\x00\x00\x30\x39\x00\x00"
     with (
         FakeBroker(lambda *_: wrong) as broker,
@@ -130,7 +136,7 @@ def test_an_answer_to_another_request() -> None:
     assert "12345" in str(only_failure(caught.value, ProtocolMismatch))
 
 
-def test_a_malformed_answer() -> None:
+def test_a_malformed_answer(admin_for: AdminFor) -> None:
     cut = b"\x00\x00\x00\x07\x00\x00\x00\x01\x00\x00\x7f"
     with (
         FakeBroker(lambda *_: cut) as broker,
@@ -141,7 +147,7 @@ def test_a_malformed_answer() -> None:
     assert "malformed" in str(only_failure(caught.value, ProtocolMismatch))
 
 
-def test_a_broker_without_the_api() -> None:
+def test_a_broker_without_the_api(admin_for: AdminFor) -> None:
     with (
         FakeBroker(lambda *_: offer()) as broker,
         admin_for(broker.address) as admin,
@@ -152,7 +158,7 @@ def test_a_broker_without_the_api() -> None:
     assert broker.address in str(caught.value)
 
 
-def test_an_older_broker_is_asked_again_in_its_version() -> None:
+def test_an_older_broker_is_asked_again_in_its_version(admin_for: AdminFor) -> None:
     def handle(key: ApiKey, version: int, request: Any) -> Any:
         if key == ApiKey.API_VERSIONS and version > 0:
             body = b"\x00\x00\x00\x01\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x00"
@@ -184,7 +190,7 @@ def metadata_of(broker: FakeBroker, *topics: MetadataResponseTopic) -> MetadataR
     )
 
 
-def test_a_connection_that_breaks_is_made_again() -> None:
+def test_a_connection_that_breaks_is_made_again(admin_for: AdminFor) -> None:
     broken = False
 
     def handle(key: ApiKey, version: int, request: Any) -> Any:
@@ -201,7 +207,9 @@ def test_a_connection_that_breaks_is_made_again() -> None:
         assert broker.connections == 2
 
 
-def test_unknown_topics_fail_at_once_and_leaderless_ones_are_waited_for() -> None:
+def test_unknown_topics_fail_at_once_and_leaderless_ones_are_waited_for(
+    admin_for: AdminFor,
+) -> None:
     answers = [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE]
 
     def handle(key: ApiKey, version: int, request: Any) -> Any:
@@ -211,16 +219,14 @@ def test_unknown_topics_fail_at_once_and_leaderless_ones_are_waited_for() -> Non
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name == "no" else answers.pop(0)
         return metadata_of(broker, MetadataResponseTopic(name=name, error_code=int(code)))
 
-    with FakeBroker(handle) as broker:
-        cluster = Cluster(ClientSettings(bootstrap_servers=broker.address, retry_backoff_ms=1))
+    with FakeBroker(handle) as broker, admin_for(broker.address) as admin:
         with pytest.raises(NotFoundError, match="There is no such topic"):
-            cluster.topics(["no"])
-        assert "yes" in cluster.topics(["yes"])
+            admin.find_topics(["no"])
+        assert "yes" in admin.find_topics(["yes"])
         assert answers == []
-        cluster.close()
 
 
-def test_the_advertised_address_is_blamed() -> None:
+def test_the_advertised_address_is_blamed(admin_for: AdminFor) -> None:
     port = free_port()
 
     def handle(key: ApiKey, version: int, request: Any) -> Any:
@@ -277,7 +283,7 @@ def test_codes_of_newer_brokers() -> None:
     assert "12345" in str(broker_error(12345))
 
 
-def test_a_controller_that_cannot_be_reached_is_asked_for_again() -> None:
+def test_a_controller_that_cannot_be_reached_is_asked_for_again(admin_for: AdminFor) -> None:
     asked = 0
 
     def handle(key: ApiKey, version: int, request: Any) -> Any:
@@ -299,7 +305,7 @@ def test_a_controller_that_cannot_be_reached_is_asked_for_again() -> None:
         assert asked == 2
 
 
-def test_one_broker_is_waited_for_no_longer_than_asked() -> None:
+def test_one_broker_is_waited_for_no_longer_than_asked(admin_for: AdminFor) -> None:
     def handle(key: ApiKey, version: int, request: Any) -> Any:
         if key == ApiKey.API_VERSIONS:
             return offer(ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS)

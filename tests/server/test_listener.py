@@ -17,8 +17,8 @@ from barnabas.server.real import (
     ListenFailure,
     SocketTransport,
     SystemClock,
-    plain_address,
 )
+from barnabas.streams import plain_address
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.server.serving import api, on_loop, serving

@@ -192,7 +192,7 @@ def _consume_ranges(
 
     options["auto.offset.reset"] = "earliest"
     with Consumer(options) as consumer:
-        names = choose_topics(consumer.admin, topics, regex)
+        names = choose_topics(consumer.admin, topics, regex)  # type: ignore[arg-type]
         found = consumer.cluster.topics(names)
         places = [
             (name, index)

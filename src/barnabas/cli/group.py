@@ -308,7 +308,7 @@ def choose_partitions(
             except ValueError:
                 raise click.UsageError(f"--topic {text}: expected TOPIC or TOPIC:0,1.") from None
             continue
-        chosen += [(name, index) for index in admin.cluster.topics([name])[name].partitions]
+        chosen += [(name, index) for index in admin.find_topics([name])[name].partitions]
     return sorted(set(chosen))
 
 

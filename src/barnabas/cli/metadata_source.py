@@ -121,7 +121,6 @@ def _files(path: Path) -> list[Path]:
 
 def load_cluster(admin: Admin) -> Loaded:
     """The committed metadata of a running cluster, from the leader of its quorum."""
-    from barnabas.client.connection import Connection
     from barnabas.client.errors import ClientError
 
     quorum = admin.describe_quorum()
@@ -133,21 +132,18 @@ def load_cluster(admin: Admin) -> Loaded:
         )
     failures = []
     for place in places:
-        opened = Connection(place.host, place.port, admin.cluster.settings)
         try:
-            opened.connect()
-            replayer = Replayer()
-            for data, up_to in _fetch(opened, quorum.leader_epoch):
-                replayer.feed(data, up_to)
-            return replayer.finish(f"controller {quorum.leader_id} at {place}")
+            with admin.of_controller(place.host, place.port) as controller:
+                replayer = Replayer()
+                for data, up_to in _fetch(controller, quorum.leader_epoch):
+                    replayer.feed(data, up_to)
+                return replayer.finish(f"controller {quorum.leader_id} at {place}")
         except ClientError as error:
             failures.append(str(error))
-        finally:
-            opened.close()
     raise CommandError(f"The active controller could not be asked: {'; '.join(failures)}")
 
 
-def _fetch(opened: Any, epoch: int) -> Iterator[tuple[bytes, int | None]]:
+def _fetch(controller: Admin, epoch: int) -> Iterator[tuple[bytes, int | None]]:
     """Parts of the log, or of a snapshot first, in order, with the offset at which to stop."""
     from barnabas.client.errors import broker_error
     from barnabas.wire.messages import fetch as api
@@ -174,7 +170,7 @@ def _fetch(opened: Any, epoch: int) -> Iterator[tuple[bytes, int | None]]:
                 )
             ],
         )
-        response = opened.request(request, what="the metadata log")
+        response = controller.ask_any(request, what="the metadata log")
         if response.error_code:
             raise broker_error(response.error_code)
         partition = response.responses[0].partitions[0]
@@ -182,7 +178,7 @@ def _fetch(opened: Any, epoch: int) -> Iterator[tuple[bytes, int | None]]:
             raise broker_error(partition.error_code, subject=METADATA_TOPIC)
         if partition.snapshot_id.end_offset >= 0:
             snapshot = partition.snapshot_id
-            yield _fetch_snapshot(opened, epoch, snapshot), None
+            yield _fetch_snapshot(controller, epoch, snapshot), None
             offset, last_epoch = snapshot.end_offset, snapshot.epoch
             continue
         data = bytes(partition.records or b"")
@@ -196,7 +192,7 @@ def _fetch(opened: Any, epoch: int) -> Iterator[tuple[bytes, int | None]]:
         offset = end
 
 
-def _fetch_snapshot(opened: Any, epoch: int, snapshot: Any) -> bytes:
+def _fetch_snapshot(controller: Admin, epoch: int, snapshot: Any) -> bytes:
     from barnabas.client.errors import broker_error
     from barnabas.wire.messages import fetch_snapshot as api
 
@@ -220,7 +216,7 @@ def _fetch_snapshot(opened: Any, epoch: int, snapshot: Any) -> bytes:
                 )
             ],
         )
-        response = opened.request(request, what="the metadata snapshot")
+        response = controller.ask_any(request, what="the metadata snapshot")
         if response.error_code:
             raise broker_error(response.error_code)
         part = response.topics[0].partitions[0]

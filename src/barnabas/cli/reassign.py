@@ -402,6 +402,7 @@ def elect_leader(
     """Give leadership back to the preferred replicas of topics NAMES."""
     from barnabas.cli.reassignment import require_topics
     from barnabas.client.administration.replicas import PREFERRED, UNCLEAN
+    from barnabas.client.core.metadata import TopicInfo
 
     if everything == bool(names):
         raise click.UsageError("Name the topics, or say --all.")
@@ -414,17 +415,17 @@ def elect_leader(
                 for index in (indexes or sorted(t.partitions))
             ]
         answers = admin.elect_leaders(places, election_type=UNCLEAN if unclean else PREFERRED)
-        leaders = {t: admin.cluster.refresh([t]) for t in sorted({p[0] for p in answers})}
+        leaders = admin.describe_topics(sorted({p[0] for p in answers}))
     rows = []
     codes = []
     for (topic, index), error in sorted(answers.items()):
-        found = leaders.get(topic, {}).get(topic)
+        found = leaders.get(topic)
         row: dict[str, Any] = {
             "partition": f"{topic}-{index}",
             "status": "elected",
             "leader": None,
         }
-        if found is not None and index in found.partitions:
+        if isinstance(found, TopicInfo) and index in found.partitions:
             p = found.partitions[index]
             # The broker that was asked may not have heard of it yet: a preferred leader is the first.
             row["leader"] = p.replicas[0] if error is None and not unclean else p.leader

@@ -1,23 +1,33 @@
-"""The cluster as a client sees it: metadata, one connection for each broker, retries.
+"""The cluster as a client sees it: metadata, the ways to its brokers, coordinators, retries.
 
-Everything that must find the right broker and try again goes through here. `retry` is the one loop:
-it repeats an attempt while its error is retriable, with backoff, until the time is up, and then says
-what it waited for and what the last attempt answered. The first contact is different: when none of
-the bootstrap servers can be reached it fails at once, because for a person at a prompt a wrong
-address is likelier than a broker that is just starting (`patience_ms` changes that).
+Everything that must find the right broker and try again goes through here. There are two kinds of
+calls. `send` is the hot one: it takes a request to a broker and calls back. The others are coroutines;
+`retry` is their one loop, which repeats an attempt while its error is retriable, with backoff, until
+the time is up, and then says what it waited for and what the last attempt answered.
+
+The bootstrap servers have the node ids -1, -2, ... until the cluster has said who they are; their
+connections then become those of the brokers. When no broker that the cluster named can be reached, the
+bootstrap servers are asked again.
+
+The first contact is different: when none of the bootstrap servers can be reached it fails at once,
+because for a person at a prompt a wrong address is likelier than a broker that is just starting
+(`patience_ms` changes that).
+
+Metadata of the topics that were given to `watch` is kept fresh: it is asked for when it has become old,
+and soon after `request_update`, however many call that.
 """
 
 from __future__ import annotations
 
-import random
-import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
-from barnabas.client.connection import Connection
+from barnabas.client.connection import Done
 from barnabas.client.core.backoff import Backoff
 from barnabas.client.core.metadata import Broker, ClusterMetadata, TopicInfo, TopicPartition
+from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import (
     BrokerError,
     ClientError,
@@ -27,206 +37,449 @@ from barnabas.client.errors import (
     RequestTimeout,
     broker_error,
 )
+from barnabas.client.reactor import Future, Reactor, Timer
+from barnabas.client.route import Route
 from barnabas.client.settings import ClientSettings
 from barnabas.wire.errors import ErrorCode
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 GROUP, TRANSACTION = 0, 1
-MAX_CACHED_COORDINATORS = 10_000
+MAX_CACHED_COORDINATORS: Final = 10_000
+LONGEST_IDLE_CHECK_S: Final = 60.0
 
 
 class Cluster:
-    """Shared by admin, producer and consumer. Safe to use from several threads."""
+    """One for each client. Belongs to its reactor."""
 
-    def __init__(self, settings: ClientSettings, *, patience_ms: int = 0) -> None:
+    def __init__(
+        self, settings: ClientSettings, reactor: Reactor, *, patience_ms: float = 0
+    ) -> None:
         self.settings = settings
+        self.reactor = reactor
         self.patience_ms = patience_ms
         self.metadata = ClusterMetadata()
-        self._lock = threading.RLock()
-        self._connections: dict[tuple[int, str], Connection] = {}
-        self._bootstrap: Connection | None = None
+        self.updated: list[Callable[[], object]] = []
+        self.closed = False
+        self._bootstrap = settings.addresses()
+        self._routes: dict[tuple[int, str], Route] = {}
         self._coordinators: dict[tuple[str, int], int] = {}
-        self._attempts: dict[str, int] = {}
-        self._closed = False
+        self._watched: Counter[str] = Counter()
+        self._updating: Future[None] | None = None
+        self._update_wanted = False
+        self._updated_at = float("-inf")
+        self._age_timer: Timer | None = None
+        self._idle_timer: Timer | None = None
 
     @property
     def asks_controllers(self) -> bool:
         """Whether the nodes that this client knows are the controllers, not the brokers."""
         return bool(self.settings.bootstrap_controllers)
 
-    # -- connections
+    # -- routes
 
-    def connection(self, node_id: int, purpose: str = "") -> Connection:
-        """An open connection to a broker. Different purposes never share one."""
-        with self._lock:
-            if self._closed:
+    def address_of(self, node_id: int) -> tuple[str, int] | None:
+        if node_id < 0:
+            return self._bootstrap[-1 - node_id] if -node_id <= len(self._bootstrap) else None
+        broker = self.metadata.brokers.get(node_id)
+        return None if broker is None else (broker.host, broker.port)
+
+    def _route(self, node_id: int, purpose: str = "") -> Route:
+        route = self._routes.get((node_id, purpose))
+        if route is None:
+            route = self._routes[(node_id, purpose)] = Route(self, node_id, purpose)
+            if self.closed:
+                route.close()
+            elif self._idle_timer is None and self.settings.connections_max_idle_ms > 0:
+                self._watch_idle()
+        return route
+
+    def send(
+        self,
+        node_id: int,
+        request: Any,
+        done: Done,
+        *,
+        purpose: str = "",
+        version: int | None = None,
+        highest: int | None = None,
+        timeout_ms: float | None = None,
+        answered: bool = True,
+        what: str | None = None,
+    ) -> None:
+        """Take a request to a broker, in the highest version that both know (at most `highest`).
+
+        `done` is called exactly once, never before this returns. Different purposes never share a
+        connection; within one, requests are answered in order.
+        """
+        route = self._routes.get((node_id, purpose)) or self._route(node_id, purpose)
+        route.send(request, done, version, highest, timeout_ms, answered, what)
+
+    def versions(self, node_id: int, purpose: str = "") -> BrokerVersions | None:
+        """What a broker offers; None while there is no connection to it."""
+        route = self._routes.get((node_id, purpose))
+        return None if route is None else route.versions
+
+    def in_flight(self, node_id: int, purpose: str = "") -> int:
+        route = self._routes.get((node_id, purpose))
+        return 0 if route is None else route.in_flight
+
+    async def connected(self, node_id: int, purpose: str = "") -> BrokerVersions:
+        """Wait for a connection to a broker; what it offers."""
+        route = self._route(node_id, purpose)
+        while True:
+            versions = route.versions
+            if versions is not None:
+                return versions
+            if self.closed:
                 raise ClosedError("The client is closed.")
-            known = self._connections.get((node_id, purpose))
-            if known is not None and not known.closed:
-                return known
-            broker = self.metadata.brokers.get(node_id)
-            if broker is None:
-                self.refresh()
-                broker = self.metadata.brokers.get(node_id)
-                if broker is None:
-                    raise broker_error(
-                        ErrorCode.BROKER_NOT_AVAILABLE,
-                        f"Broker {node_id} is not in the cluster now.",
-                    )
-            opened = self._take_bootstrap(broker) if not purpose else None
-            if opened is None:
-                opened = self._connect(broker.host, broker.port, advertised=broker)
-            self._connections[(node_id, purpose)] = opened
-            return opened
+            if node_id >= 0 and node_id not in self.metadata.brokers:
+                await self.refresh()
+            future: Future[None] = self.reactor.future()
 
-    def _take_bootstrap(self, broker: Broker) -> Connection | None:
-        opened = self._bootstrap
-        if opened is None or opened.closed:
-            return None
-        if (opened.host, opened.port) != (broker.host, broker.port):
-            return None
-        self._bootstrap = None
-        return opened
+            def told(error: ClientError | None, future: Future[None] = future) -> None:
+                if future.done():
+                    return
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error)
 
-    def _connect(self, host: str, port: int, advertised: Broker | None = None) -> Connection:
-        place = f"{host}:{port}"
-        attempt = self._attempts.get(place, 0) + 1
-        self._attempts[place] = attempt
-        opened = Connection(host, port, self.settings, attempt=attempt)
-        try:
-            opened.connect()
-        except ConnectionFailure as failure:
-            opened.close()
-            if advertised is not None:
-                raise ConnectionFailure(
-                    f"{failure.message} The cluster says broker {advertised.node_id} is there.",
-                    address=place,
-                    next_step="If that address is wrong for this machine, correct the broker's "
-                    "advertised.listeners.",
-                ) from None
-            raise
-        except BaseException:
-            opened.close()
-            raise
-        self._attempts[place] = 0
-        return opened
+            route.when_ready(told)
+            await future
 
-    def any_connection(self) -> Connection:
-        """A connection to whichever broker can be had, the open ones first."""
-        with self._lock:
-            if self._closed:
-                raise ClosedError("The client is closed.")
-            for (_node, purpose), opened in list(self._connections.items()):
-                if not purpose and not opened.closed:
-                    return opened
-            if self._bootstrap is not None and not self._bootstrap.closed:
-                return self._bootstrap
-            return self._connect_any()
-
-    def _connect_any(self) -> Connection:
-        started = time.monotonic()
-        backoff = self._backoff()
+    async def any_node(self) -> int:
+        """The id of a broker to which there is a connection."""
+        if self.closed:
+            raise ClosedError("The client is closed.")
+        ready = [r for (_, purpose), r in self._routes.items() if not purpose and r.ready]
+        if ready:
+            return min(ready, key=lambda route: route.in_flight).node_id
+        started = self.reactor.now()
+        backoff = self.backoff()
         while True:
             failures: list[ConnectionFailure] = []
-            for node_id in sorted(self.metadata.brokers, key=lambda _id: random.random()):
+            for node_id in self._candidates():
                 try:
-                    return self.connection(node_id)
+                    await self.connected(node_id)
+                    return node_id
                 except ConnectionFailure as failure:
                     failures.append(failure)
-            for host, port in self.settings.addresses():
-                try:
-                    self._bootstrap = self._connect(host, port)
-                    return self._bootstrap
-                except ConnectionFailure as failure:
-                    failures.append(failure)
-            waited_ms = (time.monotonic() - started) * 1000
+            waited_ms = (self.reactor.now() - started) * 1000
             if waited_ms >= self.patience_ms:
                 raise NoBrokerReachable(failures, int(waited_ms))
-            time.sleep(backoff.next_ms() / 1000)
+            await self.reactor.sleep(backoff.next_ms() / 1000)
+
+    async def offered(self, node_id: int | None = None) -> BrokerVersions:
+        """What a broker (any by default) offers, with retries."""
+
+        async def attempt() -> BrokerVersions:
+            return await self.connected(await self.any_node() if node_id is None else node_id)
+
+        return await self.retry("a broker", attempt)
+
+    def _candidates(self) -> list[int]:
+        known = sorted(self.metadata.brokers, key=lambda _id: self.reactor.random())
+        return known + [-1 - index for index in range(len(self._bootstrap))]
+
+    def _watch_idle(self) -> None:
+        limit_s = self.settings.connections_max_idle_ms / 1000
+        pause_s = min(max(limit_s / 2, 0.1), LONGEST_IDLE_CHECK_S)
+        self._idle_timer = self.reactor.call_at(self.reactor.now() + pause_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._watch_idle()
+        limit = self.reactor.now() - self.settings.connections_max_idle_ms / 1000
+        for route in list(self._routes.values()):
+            if route.ready and not route.in_flight and route.last_used_at < limit:
+                route.drop()
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            for opened in self._connections.values():
-                opened.close()
-            self._connections.clear()
-            if self._bootstrap is not None:
-                self._bootstrap.close()
-                self._bootstrap = None
+        """End all connections. Requests that are open are told so."""
+        if self.closed:
+            return
+        self.closed = True
+        for timer in (self._age_timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
+        updating, self._updating = self._updating, None
+        if updating is not None:
+            updating.cancel()
+        for route in list(self._routes.values()):
+            route.close()
+
+    # -- requests as coroutines
+
+    async def request(
+        self,
+        node_id: int,
+        request: Any,
+        *,
+        what: str | None = None,
+        purpose: str = "",
+        version: int | None = None,
+        highest: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """The answer of one broker. One attempt."""
+        if node_id >= 0 and node_id not in self.metadata.brokers:
+            await self.refresh()
+        if timeout_ms is None:
+            timeout_ms = min(self.settings.request_timeout_ms, self.settings.default_api_timeout_ms)
+        future: Future[Any] = self.reactor.future()
+
+        def answered(response: Any, error: ClientError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(response)
+            else:
+                future.set_exception(error)
+
+        self.send(
+            node_id,
+            request,
+            answered,
+            purpose=purpose,
+            version=version,
+            highest=highest,
+            timeout_ms=timeout_ms,
+            what=what,
+        )
+        return await future
+
+    async def request_node(
+        self, node_id: int, request: Any, *, what: str, timeout_ms: float | None = None
+    ) -> Any:
+        """The answer of one broker, with retries."""
+        return await self.retry(
+            what,
+            lambda: self.request(node_id, request, what=what, timeout_ms=timeout_ms),
+            timeout_ms=timeout_ms,
+        )
+
+    async def request_any(self, request: Any, *, what: str, highest: int | None = None) -> Any:
+        """The answer of any broker, with retries."""
+
+        async def attempt() -> Any:
+            return await self.request(await self.any_node(), request, what=what, highest=highest)
+
+        return await self.retry(what, attempt)
+
+    async def request_controller(
+        self, request: Any, *, what: str, timeout_ms: float | None = None
+    ) -> Any:
+        """The controller's answer; one that moved is looked up again."""
+
+        async def attempt() -> Any:
+            response = await self.request(await self.controller(), request, what=what)
+            code = getattr(response, "error_code", 0)
+            if code == ErrorCode.NOT_CONTROLLER:
+                raise broker_error(code)
+            return response
+
+        return await self.retry(what, attempt, timeout_ms=timeout_ms)
+
+    async def request_coordinator(
+        self,
+        group: str,
+        request: Any,
+        *,
+        what: str,
+        code_of: Callable[[Any], int],
+        highest: int | None = None,
+        timeout_ms: float | None = None,
+        purpose: str = "",
+        kind: int = GROUP,
+    ) -> Any:
+        """The answer of a group's coordinator, which is followed when it moves or still loads."""
+
+        async def attempt() -> Any:
+            node_id = await self.coordinator(group, kind)
+            try:
+                response = await self.request(
+                    node_id, request, what=what, highest=highest, purpose=purpose
+                )
+            except ClientError:
+                self.forget_coordinator(group, kind)
+                raise
+            code = code_of(response)
+            if code in (
+                ErrorCode.NOT_COORDINATOR,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ):
+                if code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    self.forget_coordinator(group, kind)
+                raise broker_error(code, subject=f"group {group}")
+            return response
+
+        return await self.retry(what, attempt, timeout_ms=timeout_ms)
+
+    # -- the retry loop
+
+    def backoff(self) -> Backoff:
+        first, most = self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms
+        return Backoff(first, most, self.reactor.random)
+
+    async def retry(
+        self,
+        what: str,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        timeout_ms: float | None = None,
+        again: Callable[[ClientError], bool] | None = None,
+    ) -> T:
+        """Repeat `attempt` while its error is retriable and there is time."""
+        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.reactor.now() + limit_ms / 1000
+        backoff = self.backoff()
+        while True:
+            try:
+                return await attempt()
+            except NoBrokerReachable:
+                if not self.metadata.brokers or self.reactor.now() >= deadline:
+                    raise
+                pause_s = backoff.next_ms() / 1000
+            except ClientError as error:
+                worth_it = error.retriable if again is None else again(error)
+                if not worth_it:
+                    raise
+                pause_s = backoff.next_ms() / 1000
+                if self.reactor.now() + pause_s >= deadline:
+                    raise RequestTimeout(what, int(limit_ms), last=error) from error
+                # The cluster may name another controller than one that cannot be reached.
+                if not isinstance(error, BrokerError) or error.code.invalidates_metadata:
+                    self.metadata.controller_id = -1
+            await self.reactor.sleep(pause_s)
 
     # -- metadata
 
-    def refresh(
+    async def refresh(
         self, topics: Iterable[str] | None = (), *, allow_auto_create: bool = False
     ) -> dict[str, TopicInfo]:
         """Ask for metadata: of no topic, of those named, or (None) of all. One attempt."""
         from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
         if self.asks_controllers:
-            self._refresh_controllers()
+            await self._refresh_controllers()
             return {}
-        with self._lock:
-            opened = self.any_connection()
-            names = None if topics is None else sorted(set(topics))
-            version = opened.choose_version(MetadataRequest())
-            if names is not None and not names and version == 0:
-                names = None
-            request = MetadataRequest(
-                topics=(
-                    []
-                    if names is None and version == 0
-                    else None
-                    if names is None
-                    else [MetadataRequestTopic(name=n) for n in names]
-                ),
-                allow_auto_topic_creation=allow_auto_create or version < 4,
-            )
-            response = opened.request(request, version=version, what="the cluster's metadata")
-            self.metadata.update(response, time.monotonic() * 1000, all_topics=names is None)
-            self._adopt_bootstrap()
-            wanted = self.metadata.topics if names is None else names
-            return {n: self.metadata.topics[n] for n in wanted if n in self.metadata.topics}
+        node_id = await self.any_node()
+        versions = await self.connected(node_id)
+        version = versions.choose_for(MetadataRequest())
+        names = None if topics is None else sorted(set(topics))
+        if version == 0:
+            names = names or None  # no topic cannot be said: an empty list means all
+        wire_names = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(
+            topics=[] if wire_names is None and version == 0 else wire_names,
+            allow_auto_topic_creation=allow_auto_create or version < 4,
+        )
+        response = await self.request(
+            node_id, request, version=version, what="the cluster's metadata"
+        )
+        self._take_metadata(response, all_topics=names is None)
+        wanted = self.metadata.topics if names is None else names
+        return {n: self.metadata.topics[n] for n in wanted if n in self.metadata.topics}
 
-    def _refresh_controllers(self) -> None:
+    def _take_metadata(self, response: Any, *, all_topics: bool) -> None:
+        self._updated_at = self.reactor.now()
+        self.metadata.update(response, self._updated_at * 1000, all_topics=all_topics)
+        self._learn_places()
+        for callback in list(self.updated):
+            callback()
+
+    async def _refresh_controllers(self) -> None:
         """Controllers know no topics for clients, but they name each other."""
         from barnabas.wire.messages.describe_cluster import DescribeClusterRequest
 
-        with self._lock:
-            request = DescribeClusterRequest(endpoint_type=2)
-            response = self.any_connection().request(request, what="the controllers")
-            if response.error_code != ErrorCode.NONE:
-                raise broker_error(response.error_code, response.error_message)
-            self.metadata.brokers = {
-                b.broker_id: Broker(b.broker_id, b.host, b.port, b.rack) for b in response.brokers
-            }
-            self.metadata.cluster_id = response.cluster_id
-            self.metadata.controller_id = response.controller_id
-            self._adopt_bootstrap()
+        request = DescribeClusterRequest(endpoint_type=2)
+        response = await self.request(await self.any_node(), request, what="the controllers")
+        if response.error_code != ErrorCode.NONE:
+            raise broker_error(response.error_code, response.error_message)
+        self.metadata.brokers = {
+            b.broker_id: Broker(b.broker_id, b.host, b.port, b.rack) for b in response.brokers
+        }
+        self.metadata.cluster_id = response.cluster_id
+        self.metadata.controller_id = response.controller_id
+        self._learn_places()
 
-    def _adopt_bootstrap(self) -> None:
-        """The bootstrap connection becomes the connection of the broker it turned out to be."""
-        opened = self._bootstrap
-        if opened is None:
-            return
-        for broker in self.metadata.brokers.values():
-            if (opened.host, opened.port) == (broker.host, broker.port):
-                if (broker.node_id, "") not in self._connections:
-                    self._connections[(broker.node_id, "")] = opened
-                    self._bootstrap = None
-                return
+    def _learn_places(self) -> None:
+        """Bootstrap connections become those of the brokers they turned out to be; connections to
+        where a broker no longer is, and to brokers that are gone, end once they are idle."""
+        by_place = {(b.host, b.port): b.node_id for b in self.metadata.brokers.values()}
+        for (node_id, purpose), route in list(self._routes.items()):
+            place = route.place
+            if node_id < 0:
+                known = by_place.get(place) if place is not None else None
+                if known is not None and not purpose and (known, "") not in self._routes:
+                    del self._routes[(node_id, purpose)]
+                    route.node_id = known
+                    self._routes[(known, "")] = route
+                elif known is not None and route.ready and not route.in_flight:
+                    route.drop()
+            elif place not in (None, self.address_of(node_id)) and not route.in_flight:
+                route.drop()
 
-    def topics(
+    def watch(self, topics: Iterable[str]) -> None:
+        """Keep the metadata of these topics fresh; each is given back with `unwatch`."""
+        self._watched.update(topics)
+        if self._age_timer is None and not self.closed:
+            self._check_age()
+
+    def unwatch(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            self._watched[topic] -= 1
+            if self._watched[topic] <= 0:
+                del self._watched[topic]
+
+    def _check_age(self) -> None:
+        age_s = self.settings.metadata_max_age_ms / 1000
+        now = self.reactor.now()
+        if self._watched and self._updated_at > float("-inf") and now >= self._updated_at + age_s:
+            self.request_update()
+        when = max(self._updated_at + age_s, now + max(age_s / 10, 0.05))
+        self._age_timer = self.reactor.call_at(when, self._check_age)
+
+    def request_update(self) -> None:
+        """Something looked stale: ask for the watched topics soon."""
+        self._update_wanted = True
+        if self._updating is None and not self.closed:
+            self._updating = self.reactor.spawn(self._update())
+
+    async def _update(self) -> None:
+        backoff = self.backoff()
+        try:
+            while self._update_wanted and not self.closed:
+                soonest = self._updated_at + self.settings.retry_backoff_ms / 1000
+                pause_s = soonest - self.reactor.now()
+                if pause_s > 0:
+                    await self.reactor.sleep(pause_s)
+                self._update_wanted = False
+                try:
+                    await self.refresh(list(self._watched))
+                except ClosedError:
+                    return
+                except ClientError as error:
+                    logger.debug("Metadata could not be refreshed: %s", error)
+                    self._update_wanted = True
+                    await self.reactor.sleep(backoff.next_ms() / 1000)
+        finally:
+            self._updating = None
+
+    async def topics(
         self,
         names: Sequence[str],
         *,
         allow_auto_create: bool = False,
-        timeout_ms: int | None = None,
+        timeout_ms: float | None = None,
     ) -> dict[str, TopicInfo]:
         """Metadata of these topics, once every one of them has leaders; unknown ones raise."""
 
-        def attempt() -> dict[str, TopicInfo]:
-            found = self.refresh(names, allow_auto_create=allow_auto_create)
+        async def attempt() -> dict[str, TopicInfo]:
+            found = await self.refresh(names, allow_auto_create=allow_auto_create)
             for name in names:
                 topic = found.get(name)
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code
@@ -243,19 +496,19 @@ class Cluster:
                 return error.retriable
             return error.retriable
 
-        return self.retry(
+        return await self.retry(
             f"metadata of {', '.join(names)}",
             attempt,
             timeout_ms=timeout_ms,
             again=worth_another_try,
         )
 
-    def leader(self, partition: TopicPartition) -> int:
+    async def leader(self, partition: TopicPartition) -> int:
         """The leader's node id; LEADER_NOT_AVAILABLE when there is none (retriable)."""
         topic, index = partition
         node_id = self.metadata.leader(topic, index)
         if node_id < 0:
-            self.refresh([topic])
+            await self.refresh([topic])
             node_id = self.metadata.leader(topic, index)
         if node_id < 0:
             found = self.metadata.topics.get(topic)
@@ -270,10 +523,10 @@ class Cluster:
             raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, subject=f"{topic}-{index}")
         return node_id
 
-    def controller(self) -> int:
+    async def controller(self) -> int:
         """The broker to send changes of the cluster to."""
         if self.metadata.controller_id not in self.metadata.brokers:
-            self.refresh()
+            await self.refresh()
         if self.metadata.controller_id in self.metadata.brokers:
             return self.metadata.controller_id
         if not self.metadata.brokers:
@@ -282,7 +535,7 @@ class Cluster:
 
     # -- coordinators
 
-    def coordinator(self, key: str, kind: int = GROUP) -> int:
+    async def coordinator(self, key: str, kind: int = GROUP) -> int:
         """The node id of the coordinator of a group or transactional id. One attempt."""
         from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 
@@ -290,15 +543,16 @@ class Cluster:
         if known is not None and known in self.metadata.brokers:
             return known
         if not self.metadata.brokers:
-            self.refresh()
-        opened = self.any_connection()
-        version = opened.choose_version(FindCoordinatorRequest())
+            await self.refresh()
+        node_id = await self.any_node()
+        versions = await self.connected(node_id)
+        version = versions.choose_for(FindCoordinatorRequest())
         if version >= 4:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         else:
             request = FindCoordinatorRequest(key=key, key_type=kind)
         what = f"the coordinator of {'group' if kind == GROUP else 'transactional id'} {key!r}"
-        response = opened.request(request, version=version, what=what)
+        response = await self.request(node_id, request, version=version, what=what)
         answer = response.coordinators[0] if version >= 4 else response
         if answer.error_code != ErrorCode.NONE:
             raise broker_error(answer.error_code, answer.error_message, subject=what)
@@ -311,100 +565,3 @@ class Cluster:
 
     def forget_coordinator(self, key: str, kind: int = GROUP) -> None:
         self._coordinators.pop((key, kind), None)
-
-    # -- the retry loop
-
-    def _backoff(self) -> Backoff:
-        first, most = self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms
-        return Backoff(first, most, random.random)
-
-    def retry(
-        self,
-        what: str,
-        attempt: Callable[[], T],
-        *,
-        timeout_ms: int | None = None,
-        again: Callable[[ClientError], bool] | None = None,
-    ) -> T:
-        """Repeat `attempt` while its error is retriable and there is time."""
-        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        deadline = time.monotonic() + limit_ms / 1000
-        backoff = self._backoff()
-        while True:
-            try:
-                return attempt()
-            except NoBrokerReachable:
-                if not self.metadata.brokers or time.monotonic() >= deadline:
-                    raise
-                pause_s = backoff.next_ms() / 1000
-            except ClientError as error:
-                worth_it = error.retriable if again is None else again(error)
-                if not worth_it:
-                    raise
-                pause_s = backoff.next_ms() / 1000
-                if time.monotonic() + pause_s >= deadline:
-                    raise RequestTimeout(what, limit_ms, last=error) from error
-                # The cluster may name another controller than one that cannot be reached.
-                if not isinstance(error, BrokerError) or error.code.invalidates_metadata:
-                    self.metadata.controller_id = -1
-            time.sleep(pause_s)
-
-    def call_controller(self, request: Any, what: str, *, timeout_ms: int | None = None) -> Any:
-        """Send to the controller; a moved controller is looked up again."""
-
-        def attempt() -> Any:
-            response = self.connection(self.controller()).request(request, what=what)
-            code = getattr(response, "error_code", 0)
-            if code == ErrorCode.NOT_CONTROLLER:
-                raise broker_error(code)
-            return response
-
-        return self.retry(what, attempt, timeout_ms=timeout_ms)
-
-    def call_any(self, request: Any, what: str, *, highest: int | None = None) -> Any:
-        """Send to any broker."""
-        return self.retry(
-            what, lambda: self.any_connection().request(request, what=what, highest=highest)
-        )
-
-    def call_node(
-        self, node_id: int, request: Any, what: str, *, timeout_ms: int | None = None
-    ) -> Any:
-        """Send to one broker."""
-        return self.retry(
-            what,
-            lambda: self.connection(node_id).request(request, what=what, timeout_ms=timeout_ms),
-            timeout_ms=timeout_ms,
-        )
-
-    def call_coordinator(
-        self,
-        group: str,
-        request: Any,
-        what: str,
-        *,
-        code_of: Callable[[Any], int],
-        highest: int | None = None,
-        timeout_ms: int | None = None,
-    ) -> Any:
-        """Send to a group's coordinator, following it when it moves or still loads."""
-
-        def attempt() -> Any:
-            node_id = self.coordinator(group)
-            try:
-                response = self.connection(node_id).request(request, what=what, highest=highest)
-            except ClientError:
-                self.forget_coordinator(group)
-                raise
-            code = code_of(response)
-            if code in (
-                ErrorCode.NOT_COORDINATOR,
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            ):
-                if code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    self.forget_coordinator(group)
-                raise broker_error(code, subject=f"group {group}")
-            return response
-
-        return self.retry(what, attempt, timeout_ms=timeout_ms)

@@ -1,24 +1,33 @@
-"""One blocking connection to one broker: frames, correlation, versions, time limits.
+"""One connection to one broker: requests out, answers in, and what must happen before the first.
 
-Requests may be pipelined: `send` returns at once, `receive` gives the answers in the order in which
-the requests went out, which is the order Kafka guarantees. `request` does both. A connection is used
-by one thread at a time; `request` takes a lock, so that a heartbeat thread may share one with the
-caller. Reading and writing are plain socket calls with a deadline, so Ctrl-C interrupts them.
+A connection goes through the steps of `Step`, in order: it connects, asks for the versions that the
+broker offers, and is then ready. Requests are pipelined, and Kafka answers in the order of the
+requests. Every `send` ends in exactly one call of its `done`, with the answer or with the reason why
+there is none, and never before `send` returns.
 
-A response is read into a buffer of its own and records in it are views of that buffer.
+Answers are read into memory of their own; records in them are views of that memory. Bytes are written
+at once; what the socket does not take waits, in order, until it does.
+
+Time limits are those of progress: an answer that is arriving is not cut off, and a caller who was
+away for long finds what came meanwhile. A broker from which nothing came for the time that a request
+may take ends the connection, because every later answer would have to wait as well.
+
+Bounds: `MAX_IN_FLIGHT` requests; the size of an answer is checked before memory is taken for it.
 """
 
 from __future__ import annotations
 
+import enum
+import logging
 import socket
-import struct
-import threading
-import time
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final
 
 from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import (
+    ClientError,
     ClosedError,
     ConnectionFailure,
     ConnectionLost,
@@ -26,10 +35,14 @@ from barnabas.client.errors import (
     ConnectTimeout,
     NameLookupError,
     ProtocolMismatch,
+    QueueFull,
     RequestTimeout,
+    SerializationError,
     VersionError,
 )
+from barnabas.client.reactor import Reactor, Timer
 from barnabas.client.settings import ClientSettings
+from barnabas.seams import Stream
 from barnabas.wire import codec
 from barnabas.wire.api_keys import (
     ApiKey,
@@ -38,11 +51,22 @@ from barnabas.wire.api_keys import (
     response_header_version,
 )
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.header import skip_tagged_fields
 
-MAX_RESPONSE_BYTES = 1 << 30
-MAX_FIRST_RESPONSE_BYTES = 1 << 20
-_SIZE = struct.Struct(">i")
-_HEADER = struct.Struct(">ihhih")
+logger = logging.getLogger(__name__)
+
+Done = Callable[[Any, ClientError | None], object]
+"""`done(response, None)` or `done(None, why_not)`."""
+
+MAX_IN_FLIGHT: Final = 1_000
+MAX_RESPONSE_BYTES: Final = 1 << 30
+MAX_FIRST_RESPONSE_BYTES: Final = 1 << 20
+RECEIVE_BYTES: Final = 64 * 1024
+RECEIVED_BYTES_PER_TURN: Final = 16 << 20
+SEND_BUFFERS: Final = 512
+_SIZE = Struct(">i")
+_HEADER = Struct(">ihhih")
+_ERROR_CODE = Struct(">h")
 
 _FOREIGN = {
     b"HTTP": "it answers HTTP",
@@ -54,109 +78,179 @@ _FOREIGN = {
 }
 
 
+class Step(enum.IntEnum):
+    """What a connection is doing; it only ever goes on, and from anywhere to CLOSED."""
+
+    NEW = 0
+    CONNECTING = 1
+    NEGOTIATING = 2
+    READY = 3
+    CLOSED = 4
+
+
 class Pending:
-    """A request that was sent: what its answer must be decoded as."""
+    """A request that was sent, and how to read its answer."""
 
-    __slots__ = ("context", "correlation_id", "key", "name", "sent_at", "version")
+    __slots__ = (
+        "correlation_id",
+        "deadline",
+        "done",
+        "key",
+        "sent_at",
+        "timeout_s",
+        "version",
+        "what",
+    )
 
-    def __init__(self, correlation_id: int, key: ApiKey, version: int, context: Any) -> None:
-        self.correlation_id = correlation_id
+    def __init__(self, key: ApiKey, version: int, done: Done, timeout_s: float, what: str) -> None:
         self.key = key
         self.version = version
-        self.context = context
-        self.name = key.name
-        self.sent_at = time.monotonic()
+        self.done = done
+        self.timeout_s = timeout_s
+        self.what = what
+        self.correlation_id = -1
+        self.sent_at = 0.0
+        self.deadline = 0.0
 
 
 class Connection:
-    """`connect` opens it and asks for the broker's versions; any failure leaves it closed."""
+    """`open` starts it; `opened(error)` is called once, when it is ready or when it never will be.
+    `closed(error)` is called once, if it was ready and has ended."""
 
-    def __init__(self, host: str, port: int, settings: ClientSettings, *, attempt: int = 1) -> None:
+    __slots__ = (
+        "_attempt",
+        "_client_id",
+        "_connecting",
+        "_correlation_id",
+        "_frame",
+        "_frame_filled",
+        "_in_flight",
+        "_last_progress",
+        "_on_closed",
+        "_on_opened",
+        "_reactor",
+        "_scratch",
+        "_scratch_end",
+        "_settings",
+        "_stream",
+        "_timer",
+        "_unsent",
+        "address",
+        "host",
+        "port",
+        "step",
+        "versions",
+    )
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        settings: ClientSettings,
+        reactor: Reactor,
+        *,
+        opened: Callable[[ClientError | None], object],
+        closed: Callable[[ClientError], object],
+        attempt: int = 1,
+    ) -> None:
         self.host = host
         self.port = port
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.settings = settings
-        self.attempt = attempt
-        self.lock = threading.Lock()
-        self.pending: deque[Pending] = deque()
+        self.step = Step.NEW
         self.versions = BrokerVersions(self.address, {})
-        self.closed = False
-        self.last_used_at = time.monotonic()
+        self._settings = settings
+        self._reactor = reactor
+        self._on_opened = opened
+        self._on_closed = closed
+        self._attempt = attempt
         self._client_id = settings.client_id.encode()
         self._correlation_id = 0
-        self._socket: socket.socket | None = None
-        self._head = bytearray(4)
+        self._stream: Stream | None = None
+        self._connecting: Timer | None = None
+        self._timer: Timer | None = None
+        self._in_flight: deque[Pending] = deque()
+        self._unsent: deque[memoryview] = deque()
+        self._scratch = bytearray(RECEIVE_BYTES)
+        self._scratch_end = 0
         self._frame: bytearray | None = None
-        self._filled = 0
+        self._frame_filled = 0
+        self._last_progress = 0.0
 
-    # -- opening and closing
+    @property
+    def ready(self) -> bool:
+        return self.step == Step.READY
 
-    def connect(self) -> None:
-        self._socket = self._open()
-        self._negotiate()
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
 
-    def _open(self) -> socket.socket:
-        limit_ms = self.settings.socket_connection_setup_timeout_ms
-        try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise NameLookupError(self.host, self.port, reason, attempt=self.attempt) from None
-        failure: ConnectionFailure | None = None
-        for family, kind, protocol, _name, place in found:
-            opened = socket.socket(family, kind, protocol)
-            try:
-                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if self.settings.send_buffer_bytes > 0:
-                    size = self.settings.send_buffer_bytes
-                    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
-                if self.settings.receive_buffer_bytes > 0:
-                    size = self.settings.receive_buffer_bytes
-                    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-                opened.settimeout(limit_ms / 1000)
-                opened.connect(place)
-                return opened
-            except BaseException as error:
-                opened.close()
-                if not isinstance(error, OSError):
-                    raise
-                failure = self._connect_failure(error, limit_ms)
-        assert failure is not None
-        raise failure
+    # -- opening
 
-    def _connect_failure(self, error: OSError, limit_ms: int) -> ConnectionFailure:
+    def open(self) -> None:
+        assert self.step == Step.NEW
+        self.step = Step.CONNECTING
+        limit_s = self._settings.socket_connection_setup_timeout_ms / 1000
+        self._connecting = self._reactor.connect(self.host, self.port, limit_s, self._connected)
+
+    def _connected(self, stream: Stream | None, error: OSError | None) -> None:
+        self._connecting = None
+        if self.step == Step.CLOSED:
+            if stream is not None:
+                stream.close()
+            return
+        if stream is None:
+            assert error is not None
+            self._fail(self._connect_failure(error))
+            return
+        self._stream = stream
+        self._last_progress = self._reactor.now()
+        stream.on_readable(self._readable)
+        self.step = Step.NEGOTIATING
+        from barnabas.wire.messages.api_versions import ApiVersionsRequest
+
+        self._negotiate(ApiVersionsRequest.VERSIONS[1])
+
+    def _connect_failure(self, error: OSError) -> ConnectionFailure:
+        reason = error.strerror or str(error)
+        if isinstance(error, socket.gaierror):
+            return NameLookupError(self.host, self.port, reason, attempt=self._attempt)
         if isinstance(error, TimeoutError):
-            return ConnectTimeout(self.address, limit_ms, attempt=self.attempt)
+            limit_ms = self._settings.socket_connection_setup_timeout_ms
+            return ConnectTimeout(self.address, limit_ms, attempt=self._attempt)
         if isinstance(error, ConnectionRefusedError):
-            return ConnectionRefused(self.address, attempt=self.attempt)
+            return ConnectionRefused(self.address, attempt=self._attempt)
         return ConnectionFailure(
-            f"{self.address} could not be connected to: {error.strerror or error}.",
+            f"{self.address} could not be connected to: {reason}.",
             address=self.address,
-            attempt=self.attempt,
+            attempt=self._attempt,
             next_step="Check the address and the route to it.",
         )
 
-    def _negotiate(self) -> None:
+    def _negotiate(self, version: int) -> None:
         from barnabas.wire.messages.api_versions import ApiVersionsRequest
 
         request = ApiVersionsRequest(
             client_software_name="barnabas", client_software_version=_software_version()
         )
-        version = ApiVersionsRequest.VERSIONS[1]
-        while True:
-            response = self.request(request, version=version, what="its API versions")
-            offered = {
-                entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys
-            }
-            if response.error_code == ErrorCode.NONE:
-                break
+
+        def done(response: Any, error: ClientError | None) -> None:
+            if error is None:
+                self._negotiated(version, response)
+
+        self._send(request, version, done, None, "its API versions")
+
+    def _negotiated(self, asked: int, response: Any) -> None:
+        offered = {
+            entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys
+        }
+        if response.error_code != ErrorCode.NONE:
             highest = offered.get(ApiKey.API_VERSIONS, (0, 0))[1]
-            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or highest >= version:
-                self.close()
-                raise VersionError(
-                    self.address, "API_VERSIONS", f"answered error {response.error_code}"
-                )
-            version = highest
+            if response.error_code == ErrorCode.UNSUPPORTED_VERSION and highest < asked:
+                self._negotiate(highest)
+            else:
+                detail = f"answered error {response.error_code}"
+                self._fail(VersionError(self.address, "API_VERSIONS", detail))
+            return
         versions = BrokerVersions(self.address, offered)
         versions.supported_features = {
             f.name: (f.min_version, f.max_version) for f in response.supported_features
@@ -166,231 +260,297 @@ class Connection:
         }
         versions.finalized_features_epoch = response.finalized_features_epoch
         self.versions = versions
+        self._become_ready()
 
-    def close(self) -> None:
-        self.closed = True
-        opened, self._socket = self._socket, None
-        if opened is not None:
-            opened.close()
-
-    def fileno(self) -> int:
-        if self._socket is None:
-            raise ClosedError(f"The connection to {self.address} is closed.")
-        return self._socket.fileno()
+    def _become_ready(self) -> None:
+        self.step = Step.READY
+        self._on_opened(None)
 
     # -- requests
 
-    def choose_version(self, request: Any, highest: int | None = None) -> int:
-        low, high = type(request).VERSIONS
-        if highest is not None:
-            high = min(high, highest)
-        return self.versions.choose(type(request).API_KEY, low, high)
-
-    def request(
+    def send(
         self,
         request: Any,
+        version: int,
+        done: Done,
         *,
-        version: int | None = None,
-        highest: int | None = None,
         timeout_ms: float | None = None,
+        answered: bool = True,
         what: str | None = None,
-    ) -> Any:
-        """Send one request and wait for its answer."""
-        limit_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        with self.lock:
-            if version is None:
-                version = self.choose_version(request, highest)
-            sent = self.send(request, version)
-            deadline = time.monotonic() + limit_ms / 1000
-            while True:
-                answer = self.receive(deadline, what)
-                if answer is None:
-                    self.close()
-                    waited_for = f"{what or sent.name} from {self.address}"
-                    raise RequestTimeout(waited_for, int(limit_ms))
-                if answer[0] is sent:
-                    return answer[1]
-
-    def send(
-        self, request: Any, version: int, context: Any = None, *, answered: bool = True
-    ) -> Pending:
-        """Write one request; `answered=False` is a Produce with acks=0."""
-        key = ApiKey(type(request).API_KEY)
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        client_id = self._client_id
-        chunks: list[Any] = [b"", client_id]
-        if request_header_version(key, version) >= 2:
-            chunks.append(b"\x00")
-        codec.writer(type(request), version)(request, chunks)
-        size = sum(map(len, chunks)) + 10
-        chunks[0] = _HEADER.pack(size, key, version, self._correlation_id, len(client_id))
-        sent = Pending(self._correlation_id, key, version, context)
-        self._write(chunks, sent)
-        self.last_used_at = sent.sent_at
-        if answered:
-            self.pending.append(sent)
-        return sent
-
-    def _write(self, chunks: list[Any], sent: Pending) -> None:
-        opened = self._socket
-        if opened is None:
-            raise ClosedError(f"The connection to {self.address} is closed.")
+    ) -> None:
+        """Write a request. `answered=False` is a Produce with acks=0: done once it was written."""
+        if self.step != Step.READY:
+            error = ClosedError(f"The connection to {self.address} is closed.")
+            self._reactor.call_soon(lambda: done(None, error))
+            return
+        if len(self._in_flight) >= MAX_IN_FLIGHT:
+            full = QueueFull(f"{MAX_IN_FLIGHT} requests to {self.address} await their answers.")
+            self._reactor.call_soon(lambda: done(None, full))
+            return
         try:
-            opened.settimeout(self.settings.request_timeout_ms / 1000)
-            if len(chunks) < 8 and sum(map(len, chunks)) > 65_536:
-                self._write_apart(opened, chunks)
+            self._send(request, version, done, timeout_ms, what, answered)
+        except codec.EncodeError as error:
+            refused = SerializationError(
+                f"{type(request).__name__} cannot be sent to {self.address} in version {version}: "
+                f"{error}."
+            )
+            self._reactor.call_soon(lambda: done(None, refused))
+
+    def _send(
+        self,
+        request: Any,
+        version: int,
+        done: Done,
+        timeout_ms: float | None,
+        what: str | None,
+        answered: bool = True,
+    ) -> None:
+        key = ApiKey(type(request).API_KEY)
+        client_id = self._client_id
+        chunks: list[Any] = [b""]
+        codec.writer(type(request), version)(request, chunks)
+        flexible = request_header_version(key, version) >= 2
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        size = sum(map(len, chunks)) + _HEADER.size - 4 + len(client_id) + flexible
+        front = _HEADER.pack(size, key, version, correlation_id, len(client_id))
+        chunks[0] = front + client_id + b"\0" if flexible else front + client_id
+        limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        pending = Pending(key, version, done, limit_ms / 1000, what or f"the answer to {key.name}")
+        pending.correlation_id = correlation_id
+        pending.sent_at = now = self._reactor.now()
+        pending.deadline = now + pending.timeout_s
+        if answered:
+            if not self._in_flight:
+                self._last_progress = now
+            self._in_flight.append(pending)
+            if self._timer is None:
+                self._timer = self._reactor.call_at(pending.deadline, self._check_time)
+        self._write(chunks, size + 4)
+        if not answered and self.step != Step.CLOSED:
+            self._reactor.call_soon(lambda: done(None, None))
+
+    def _write(self, chunks: list[Any], size: int) -> None:
+        if self._unsent:
+            self._unsent.extend(map(memoryview, chunks))
+            return
+        assert self._stream is not None
+        try:
+            if size <= RECEIVE_BYTES or len(chunks) > SEND_BUFFERS:
+                chunks = [b"".join(chunks)]
+                sent = self._stream.send(chunks[0])
             else:
-                opened.sendall(b"".join(chunks))
-        except BaseException as error:
-            self.close()
-            if isinstance(error, TimeoutError):
-                limit_ms = self.settings.request_timeout_ms
-                raise RequestTimeout(f"{self.address} to accept {sent.name}", limit_ms) from None
-            if isinstance(error, OSError):
-                raise self._lost(f"the answer to {sent.name}", error) from None
-            raise
-
-    def _write_apart(self, opened: socket.socket, chunks: list[Any]) -> None:
-        """Large records go out as they are; only the small parts around them are joined."""
-        gathered: list[Any] = []
+                sent = self._stream.sendmsg(chunks, False)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._end_soon(error)
+            return
+        if sent == size:
+            return
         for chunk in chunks:
-            if len(chunk) < 16_384:
-                gathered.append(chunk)
-                continue
-            if gathered:
-                opened.sendall(b"".join(gathered))
-                gathered = []
-            opened.sendall(chunk)
-        if gathered:
-            opened.sendall(b"".join(gathered))
+            length = len(chunk)
+            if sent >= length:
+                sent -= length
+            else:
+                self._unsent.append(memoryview(chunk)[sent:])
+                sent = 0
+        self._stream.on_writable(self._writable)
 
-    def _lost(self, waiting_for: str, error: OSError | None) -> ConnectionFailure:
-        reason = "end of stream" if error is None else (error.strerror or str(error))
-        return ConnectionLost(self.address, waiting_for, reason, attempt=self.attempt)
+    def _writable(self) -> None:
+        stream, unsent = self._stream, self._unsent
+        if stream is None:
+            return
+        try:
+            while unsent:
+                buffers = [unsent[i] for i in range(min(len(unsent), SEND_BUFFERS))]
+                sent = stream.sendmsg(buffers, False)
+                self._last_progress = self._reactor.now()
+                while unsent and sent >= len(unsent[0]):
+                    sent -= len(unsent.popleft())
+                if sent:
+                    unsent[0] = unsent[0][sent:]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lost(error)
+            return
+        stream.on_writable(None)
 
     # -- answers
 
-    def receive(self, deadline: float, what: str | None = None) -> tuple[Pending, Any] | None:
-        """The next answer, or None when `deadline` (monotonic seconds) passes first."""
-        opened = self._socket
-        if opened is None:
-            raise ClosedError(f"The connection to {self.address} is closed.")
-        if not self.pending:
-            raise AssertionError("receive without a request that awaits an answer")
+    def _readable(self) -> None:
         try:
-            while True:
-                remaining = deadline - time.monotonic()
-                opened.settimeout(max(remaining, 0.0) or 0.0005)
-                try:
-                    if self._fill(opened):
-                        break
-                except TimeoutError:
-                    return None
-        except (OSError, EOFError) as error:
-            oldest = self.pending[0].name if self.pending else "an answer"
-            self.close()
-            cause = error if isinstance(error, OSError) else None
-            raise self._lost(what or f"the answer to {oldest}", cause) from None
-        except ProtocolMismatch:
-            self.close()
-            raise
-        return self._decode()
-
-    def receive_available(self) -> list[tuple[Pending, Any]]:
-        """The answers that can be read without waiting (for callers that watch several sockets)."""
-        answers: list[tuple[Pending, Any]] = []
-        opened = self._socket
-        if opened is None:
-            raise ClosedError(f"The connection to {self.address} is closed.")
-        try:
-            opened.settimeout(0.0)
-            while self.pending and self._fill(opened):
-                answers.append(self._decode())
+            self._receive()
         except (BlockingIOError, InterruptedError):
             pass
         except (OSError, EOFError) as error:
-            oldest = self.pending[0].name if self.pending else "an answer"
-            self.close()
-            if answers:
-                return answers
-            cause = error if isinstance(error, OSError) else None
-            raise self._lost(f"the answer to {oldest}", cause) from None
-        return answers
+            self._lost(error if isinstance(error, OSError) else None)
+        except ClientError as error:
+            self._fail(error)
+        except BaseException:
+            # Half an answer was taken in; the rest cannot be understood any more.
+            self._fail(ClosedError(f"The connection to {self.address} was interrupted."))
+            raise
 
-    def _fill(self, opened: socket.socket) -> bool:
-        """Read once; True when a whole frame is there."""
-        if self._frame is None:
-            count = opened.recv_into(memoryview(self._head)[self._filled :])
-            if count == 0:
-                raise EOFError
-            self._filled += count
-            if self._filled < 4:
-                return False
-            (size,) = _SIZE.unpack(self._head)
+    def _receive(self) -> None:
+        received = 0
+        while received < RECEIVED_BYTES_PER_TURN and self._stream is not None:
+            frame = self._frame
+            if frame is None:
+                view = memoryview(self._scratch)[self._scratch_end :]
+                room = len(view)
+                count = self._stream.recv_into(view)
+                if count == 0:
+                    raise EOFError
+                received += count
+                self._last_progress = self._reactor.now()
+                self._scratch_end += count
+                self._split()
+                if count < room:
+                    return
+            else:
+                count = self._stream.recv_into(memoryview(frame)[self._frame_filled :])
+                if count == 0:
+                    raise EOFError
+                received += count
+                self._last_progress = self._reactor.now()
+                self._frame_filled += count
+                if self._frame_filled == len(frame):
+                    self._frame = None
+                    self._answer(frame)
+
+    def _split(self) -> None:
+        """Answers out of what was received; the beginning of a large one gets memory of its own."""
+        scratch, position, end = self._scratch, 0, self._scratch_end
+        while end - position >= 4:
+            (size,) = _SIZE.unpack_from(scratch, position)
             limit = MAX_RESPONSE_BYTES if self.versions.ranges else MAX_FIRST_RESPONSE_BYTES
             if not 4 <= size <= limit:
-                raise ProtocolMismatch(self.address, _describe_foreign(bytes(self._head), size))
-            self._frame = bytearray(size)
-            self._filled = 0
-            return False
-        count = opened.recv_into(memoryview(self._frame)[self._filled :])
-        if count == 0:
-            raise EOFError
-        self._filled += count
-        return self._filled == len(self._frame)
+                head = bytes(scratch[position : position + 4])
+                raise ProtocolMismatch(self.address, _describe_foreign(head, size))
+            position += 4
+            held = end - position
+            if held < size:
+                frame = bytearray(size)
+                frame[:held] = memoryview(scratch)[position:end]
+                self._frame, self._frame_filled = frame, held
+                position = end
+                break
+            frame = scratch[position : position + size]
+            position += size
+            self._answer(frame)
+            if self._stream is None:
+                return
+        rest = end - position
+        if rest and position:
+            scratch[:rest] = scratch[position:end]
+        self._scratch_end = rest
 
-    def _decode(self) -> tuple[Pending, Any]:
-        frame, self._frame, self._filled = self._frame, None, 0
-        assert frame is not None
-        sent = self.pending.popleft()
+    def _answer(self, frame: bytearray) -> None:
         (correlation_id,) = _SIZE.unpack_from(frame, 0)
-        if correlation_id != sent.correlation_id:
-            self.close()
+        if not self._in_flight:
+            raise ProtocolMismatch(self.address, "it answers what was not asked")
+        pending = self._in_flight.popleft()
+        if correlation_id != pending.correlation_id:
+            self._in_flight.appendleft(pending)
             raise ProtocolMismatch(
                 self.address,
-                f"it answered request {correlation_id} when {sent.correlation_id} was due",
+                f"it answered request {correlation_id} when {pending.correlation_id} was due",
             )
-        version = sent.version
-        view = memoryview(frame)
+        key, version = pending.key, pending.version
         if (
-            sent.key == ApiKey.API_VERSIONS
+            key == ApiKey.API_VERSIONS
             and version > 0
             and len(frame) >= 6
-            and int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
+            and _ERROR_CODE.unpack_from(frame, 4)[0] == ErrorCode.UNSUPPORTED_VERSION
         ):
             version = 0
+        size = len(frame)
+        view = memoryview(frame)
         try:
             position = 4
-            if response_header_version(sent.key, version) >= 1:
-                position = _skip_tags(frame, position)
-            message, _ = codec.reader(response_class(sent.key), version)(view, position, len(frame))
+            if response_header_version(key, version) >= 1:
+                position = skip_tagged_fields(view, position, size)
+            response, _ = codec.reader(response_class(key), version)(view, position, size)
         except (codec.DecodeError, IndexError) as error:
-            self.close()
+            self._in_flight.appendleft(pending)
             raise ProtocolMismatch(
-                self.address, f"its answer to {sent.name} v{version} is malformed ({error})"
+                self.address, f"its answer to {key.name} v{version} is malformed ({error})"
             ) from None
-        return sent, message
+        self._call(pending.done, response, None)
 
+    @staticmethod
+    def _call(done: Done, response: Any, error: ClientError | None) -> None:
+        try:
+            done(response, error)
+        except Exception:
+            logger.exception("What follows an answer failed")
 
-def _skip_tags(frame: bytearray, position: int) -> int:
-    count, position = _varint(frame, position)
-    for _ in range(count):
-        _, position = _varint(frame, position)
-        size, position = _varint(frame, position)
-        position += size
-    return position
+    # -- time
 
+    def _check_time(self) -> None:
+        self._timer = None
+        now = self._reactor.now()
+        earliest = None
+        for pending in self._in_flight:
+            # The answers before it may take their time as long as something comes.
+            deadline = max(pending.deadline, self._last_progress + pending.timeout_s)
+            if deadline <= now:
+                self._time_out(pending)
+                return
+            earliest = deadline if earliest is None else min(earliest, deadline)
+        if earliest is not None:
+            self._timer = self._reactor.call_at(earliest, self._check_time)
 
-def _varint(frame: bytearray, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift <= 28:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise codec.DecodeError("a varint of more than five bytes")
+    def _time_out(self, pending: Pending) -> None:
+        waited_for = f"{pending.what} from {self.address}"
+        error = RequestTimeout(waited_for, int(pending.timeout_s * 1000))
+        self._in_flight.remove(pending)
+        self._fail(error)
+        self._call(pending.done, None, error)
+
+    # -- the end
+
+    def _end_soon(self, error: OSError) -> None:
+        """A failed write is told like a failed read: not before the call returns."""
+        self._reactor.call_soon(lambda: self._lost(error))
+
+    def _lost(self, error: OSError | None) -> None:
+        reason = "end of stream" if error is None else (error.strerror or str(error))
+        waited_for = self._in_flight[0].what if self._in_flight else "nothing"
+        self._fail(ConnectionLost(self.address, waited_for, reason, attempt=self._attempt))
+
+    def close(self) -> None:
+        """End it here. Requests in flight are told so."""
+        self._fail(ClosedError(f"The connection to {self.address} is closed."))
+
+    def _fail(self, error: ClientError) -> None:
+        before = self.step
+        if before == Step.CLOSED:
+            return
+        self.step = Step.CLOSED
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+        self._unsent.clear()
+        self._frame = None
+        pending, self._in_flight = self._in_flight, deque()
+        if before == Step.READY:
+            self._on_closed(error)
+        else:
+            self._on_opened(error)
+        for each in pending:
+            told = error
+            if type(error) is RequestTimeout:
+                reason = "another request to it was not answered in time"
+                told = ConnectionLost(self.address, each.what, reason, attempt=self._attempt)
+            self._call(each.done, None, told)
 
 
 def _describe_foreign(head: bytes, size: int) -> str:

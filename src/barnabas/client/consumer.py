@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from barnabas.client.admin import Admin
-from barnabas.client.administration.topics import EARLIEST, LATEST, OffsetAnswer
-from barnabas.client.connection import Connection
+from barnabas.client.blocking.admin import Admin
+from barnabas.client.blocking.administration.topics import EARLIEST, LATEST, OffsetAnswer
+from barnabas.client.blocking.connection import Connection
 from barnabas.client.core.fetcher import (
     READ_COMMITTED,
     ConsumedRecord,

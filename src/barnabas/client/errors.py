@@ -39,6 +39,12 @@ class ClosedError(ClientError):
     """The client was closed before or during the call."""
 
 
+class QueueFull(ClientError):
+    """More is waiting for a broker than this client keeps; there is room again later."""
+
+    retriable = True
+
+
 class SerializationError(ClientError):
     """A key, value or header could not be turned into bytes."""
 
@@ -47,6 +53,8 @@ class ConnectionFailure(ClientError):
     """A connection could not be made or did not live. Carries the address and the attempt."""
 
     retriable = True
+    waiting_for: str | None = None
+    """What the client waited for on a connection that ended; None if there never was one."""
 
     def __init__(
         self, message: str, *, address: str, attempt: int = 1, next_step: str | None = None
@@ -101,13 +109,13 @@ class ConnectionLost(ConnectionFailure):
     """The peer closed the connection, or the network broke, during a request."""
 
     def __init__(self, address: str, waiting_for: str, reason: str, *, attempt: int = 1) -> None:
-        self.waiting_for = waiting_for
         super().__init__(
             f"{address} closed the connection while the client waited for {waiting_for} ({reason}).",
             address=address,
             attempt=attempt,
             next_step="The broker's log may say why.",
         )
+        self.waiting_for = waiting_for
 
 
 class ProtocolMismatch(ConnectionFailure):

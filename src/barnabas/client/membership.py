@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from barnabas.client.cluster import Cluster
-from barnabas.client.connection import Connection, Pending
+from barnabas.client.blocking.cluster import Cluster
+from barnabas.client.blocking.connection import Connection, Pending
 from barnabas.client.core.assignment import assign_range
 from barnabas.client.core.consumer_protocol import (
     decode_assignment,
@@ -260,7 +260,7 @@ class Membership:
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Commit (offset, leader epoch) of partitions as this member."""
-        from barnabas.client.administration.topics import by_topic
+        from barnabas.client.blocking.administration.topics import by_topic
         from barnabas.wire.messages import offset_commit as api
 
         if not offsets:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.blocking.cluster import Cluster
 from barnabas.client.core.accumulator import (
     RECORD_OVERHEAD,
     Accumulator,

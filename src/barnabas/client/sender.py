@@ -14,8 +14,8 @@ import time
 from struct import Struct
 from typing import Any
 
-from barnabas.client.cluster import Cluster
-from barnabas.client.connection import Connection
+from barnabas.client.blocking.cluster import Cluster
+from barnabas.client.blocking.connection import Connection
 from barnabas.client.core.accumulator import (
     SEQUENCE_MASK,
     Accumulator,

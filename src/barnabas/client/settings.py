@@ -29,14 +29,12 @@ _JAVA_ONLY = (
     "enable.metrics.push",
     "client.dns.lookup",
     "config.providers",
-    "connections.max.idle.ms",
     "exclude.internal.topics",
     "group.protocol",
     "partitioner.class",
     "partitioner.availability.timeout.ms",
     "partitioner.adaptive.partitioning.enable",
     "socket.connection.setup.timeout.max.ms",
-    "reconnect.backoff.max.ms",
     "metadata.max.idle.ms",
     "metadata.recovery.",
     "retries",
@@ -85,6 +83,8 @@ class ClientSettings:
     default_api_timeout_ms: int = 60_000
     socket_connection_setup_timeout_ms: int = 10_000
     reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    connections_max_idle_ms: int = 540_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000

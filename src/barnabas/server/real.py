@@ -1,29 +1,27 @@
 """The real clock, randomness and transport: thin covers over the operating system.
 
-A :class:`SocketStream` hands the socket's own methods out as its attributes, so that receiving and
-sending cost no extra call. Everything is non-blocking; readiness comes from the event loop.
+Everything is non-blocking; readiness comes from the event loop. Connected sockets are
+`barnabas.streams.SocketStream`.
 """
 
 import asyncio
 import contextlib
 import errno
 import logging
-import os
 import random
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from barnabas.seams import Address, Buffer, Stream
+from barnabas.seams import Address, Stream
+from barnabas.streams import SocketStream, plain_address
 
 _ACCEPTS_PER_EVENT = 64
 _PORT_ATTEMPTS = 20
 _ACCEPT_RETRY_S = 1.0
-_MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
-_MAPPED_IPV4 = "::ffff:"
 
 logger = logging.getLogger(__name__)
 
@@ -45,56 +43,6 @@ class SystemClock:
 
 class ListenFailure(Exception):
     """An address that cannot be listened on. The text is for the person who starts the node."""
-
-
-def plain_address(address: object) -> Address:
-    """Host and port of what a socket reports; an IPv4 peer of an IPv6 socket looks like IPv4."""
-    if not isinstance(address, tuple) or len(address) < 2:
-        return ("local", 0)
-    host = str(address[0])
-    if host.startswith(_MAPPED_IPV4) and "." in host:
-        host = host[len(_MAPPED_IPV4) :]
-    return (host, int(address[1]))
-
-
-class SocketStream:
-    """A connected socket as a :class:`barnabas.seams.Stream`."""
-
-    __slots__ = ("_loop", "_socket", "local_address", "peer_address", "recv_into", "send")
-
-    def __init__(self, connected: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        connected.setblocking(False)
-        self._socket = connected
-        self._loop = loop
-        self.recv_into: Callable[[memoryview], int] = connected.recv_into
-        self.send: Callable[[Buffer], int] = connected.send
-        self.local_address = plain_address(connected.getsockname())
-        self.peer_address = plain_address(connected.getpeername())
-
-    def sendmsg(self, buffers: Sequence[Buffer], more: bool, /) -> int:
-        return self._socket.sendmsg(buffers, (), _MSG_MORE if more else 0)
-
-    def sendfile(self, fileno: int, position: int, count: int, /) -> int:
-        return os.sendfile(self._socket.fileno(), fileno, position, count)
-
-    def on_readable(self, callback: Callable[[], object] | None, /) -> None:
-        if callback is None:
-            self._loop.remove_reader(self._socket)
-        else:
-            self._loop.add_reader(self._socket, callback)
-
-    def on_writable(self, callback: Callable[[], object] | None, /) -> None:
-        if callback is None:
-            self._loop.remove_writer(self._socket)
-        else:
-            self._loop.add_writer(self._socket, callback)
-
-    def close(self) -> None:
-        if self._socket.fileno() < 0:
-            return
-        self._loop.remove_reader(self._socket)
-        self._loop.remove_writer(self._socket)
-        self._socket.close()
 
 
 class SocketListening:

@@ -477,7 +477,7 @@ def partitions_of(admin: Admin, texts: Sequence[str]) -> list[TopicPartition]:
     for text in texts:
         topic, separator, numbers = text.partition(":")
         if not separator:
-            found = admin.cluster.topics([topic])[topic]
+            found = admin.find_topics([topic])[topic]
             places += [(topic, index) for index in sorted(found.partitions)]
             continue
         for part in numbers.split(","):

@@ -7,8 +7,7 @@ or an exception, and one bad item never hides the rest.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
 from barnabas.client.cluster import Cluster
@@ -31,17 +30,21 @@ class AdminBase:
         self.cluster = cluster
         self.timeout_ms = cluster.settings.default_api_timeout_ms
 
-    def spread(
+    async def ask_any(self, request: Any, *, what: str) -> Any:
+        """One request, as the wire has it, to any node; for what has no call of its own."""
+        return await self.cluster.request(await self.cluster.any_node(), request, what=what)
+
+    async def spread(
         self,
         items: Iterable[Item],
-        node_of: Callable[[Item], int],
-        ask: Callable[[int, list[Item]], dict[Item, Any]],
+        node_of: Callable[[Item], Awaitable[int]],
+        ask: Callable[[int, list[Item]], Awaitable[dict[Item, Any]]],
         forget: Callable[[Item], None],
         what: str,
     ) -> dict[Item, Any]:
         """Ask the right broker about each item; values in the answer may be exceptions."""
-        deadline = time.monotonic() + self.timeout_ms / 1000
-        backoff = self.cluster._backoff()
+        deadline = self.cluster.reactor.now() + self.timeout_ms / 1000
+        backoff = self.cluster.backoff()
         answers: dict[Item, Any] = {}
         left = list(dict.fromkeys(items))
         while left:
@@ -49,7 +52,7 @@ class AdminBase:
             again: list[Item] = []
             for item in left:
                 try:
-                    by_node.setdefault(node_of(item), []).append(item)
+                    by_node.setdefault(await node_of(item), []).append(item)
                 except ClientError as error:
                     if isinstance(error, NoBrokerReachable) and not self.cluster.metadata.brokers:
                         raise
@@ -58,7 +61,7 @@ class AdminBase:
                         again.append(item)
             for node_id, asked in by_node.items():
                 try:
-                    answers.update(ask(node_id, asked))
+                    answers.update(await ask(node_id, asked))
                 except ClientError as error:
                     answers.update(dict.fromkeys(asked, error))
                 again.extend(i for i in asked if _retriable(answers.get(i)))
@@ -66,14 +69,14 @@ class AdminBase:
             if not left:
                 break
             pause_s = backoff.next_ms() / 1000
-            if time.monotonic() + pause_s >= deadline:
+            if self.cluster.reactor.now() + pause_s >= deadline:
                 for item in left:
                     last = answers[item]
                     answers[item] = RequestTimeout(f"{what} ({item})", self.timeout_ms, last=last)
                 break
             for item in left:
                 forget(item)
-            time.sleep(pause_s)
+            await self.cluster.reactor.sleep(pause_s)
         return answers
 
 

@@ -80,7 +80,7 @@ class ConfigChange:
 
 
 class ConfigAdmin(AdminBase):
-    def describe_configs(
+    async def describe_configs(
         self,
         resources: Sequence[Resource],
         *,
@@ -105,7 +105,7 @@ class ConfigAdmin(AdminBase):
                 include_synonyms=synonyms,
                 include_documentation=documentation,
             )
-            response = self._ask(node_id, request, "the description of configs")
+            response = await self._ask(node_id, request, "the description of configs")
             for result in response.results:
                 place = (result.resource_type, result.resource_name)
                 if result.error_code != ErrorCode.NONE:
@@ -114,7 +114,7 @@ class ConfigAdmin(AdminBase):
                     answers[place] = [_entry(entry) for entry in result.configs]
         return answers
 
-    def alter_configs(
+    async def alter_configs(
         self, changes: Mapping[Resource, Iterable[ConfigChange]], *, validate_only: bool = False
     ) -> dict[Resource, BrokerError | None]:
         """Change single settings and leave the others alone."""
@@ -138,11 +138,11 @@ class ConfigAdmin(AdminBase):
                 ],
                 validate_only=validate_only,
             )
-            response = self._ask(node_id, request, "the change of configs")
+            response = await self._ask(node_id, request, "the change of configs")
             answers.update(_outcomes(response))
         return answers
 
-    def replace_configs(
+    async def replace_configs(
         self, configs: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False
     ) -> dict[Resource, BrokerError | None]:
         """Replace all dynamic settings of each resource (the older AlterConfigs call)."""
@@ -164,19 +164,18 @@ class ConfigAdmin(AdminBase):
                 ],
                 validate_only=validate_only,
             )
-            response = self._ask(node_id, request, "the change of configs")
+            response = await self._ask(node_id, request, "the change of configs")
             answers.update(_outcomes(response))
         return answers
 
-    def list_config_resources(self, kinds: Sequence[int] = ()) -> list[Resource]:
+    async def list_config_resources(self, kinds: Sequence[int] = ()) -> list[Resource]:
         """The resources that have settings of their own; no kinds means all the broker knows."""
         from barnabas.wire.messages import list_config_resources as api
 
         request = api.ListConfigResourcesRequest(resource_types=list(kinds))
-        opened = self.cluster.retry("a broker", self.cluster.any_connection)
-        if opened.choose_version(request) == 0:
+        if (await self.cluster.offered()).choose_for(request) == 0:
             request.resource_types = []
-        response = self.cluster.call_any(request, "the list of config resources")
+        response = await self.cluster.request_any(request, what="the list of config resources")
         if response.error_code != ErrorCode.NONE:
             raise broker_error(response.error_code)
         return [(r.resource_type, r.resource_name) for r in response.config_resources]
@@ -190,10 +189,10 @@ class ConfigAdmin(AdminBase):
             grouped.setdefault(node_id, []).append((kind, name))
         return grouped
 
-    def _ask(self, node_id: int | None, request: Any, what: str) -> Any:
+    async def _ask(self, node_id: int | None, request: Any, what: str) -> Any:
         if node_id is None:
-            return self.cluster.call_any(request, what)
-        return self.cluster.call_node(node_id, request, what)
+            return await self.cluster.request_any(request, what=what)
+        return await self.cluster.request_node(node_id, request, what=what)
 
 
 def _entry(entry: Any) -> ConfigEntry:

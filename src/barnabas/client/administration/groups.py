@@ -58,30 +58,29 @@ class CommittedOffset:
 
 
 class GroupAdmin(AdminBase):
-    def list_groups(
+    async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> list[GroupListing]:
         """The groups that all brokers coordinate, sorted by id."""
         from barnabas.wire.messages import list_groups as api
 
-        self.cluster.retry("the cluster's metadata", self.cluster.refresh)
+        await self.cluster.retry("the cluster's metadata", self.cluster.refresh)
         found: dict[str, GroupListing] = {}
         for node_id in sorted(self.cluster.metadata.brokers):
-            opened = self.cluster.connection(node_id)
             request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-            version = opened.choose_version(request)
+            version = (await self.cluster.offered(node_id)).choose_for(request)
             if version < 4:
                 request.states_filter = []
             if version < 5:
                 request.types_filter = []
 
-            def attempt(node_id: int = node_id, request: Any = request) -> Any:
-                answer = self.cluster.connection(node_id).request(request, what="its groups")
+            async def attempt(node_id: int = node_id, request: Any = request) -> Any:
+                answer = await self.cluster.request(node_id, request, what="its groups")
                 if answer.error_code != ErrorCode.NONE:
                     raise broker_error(answer.error_code, subject=f"broker {node_id}")
                 return answer
 
-            response = self.cluster.retry(f"the groups of broker {node_id}", attempt)
+            response = await self.cluster.retry(f"the groups of broker {node_id}", attempt)
             for group in response.groups:
                 found[group.group_id] = GroupListing(
                     group.group_id, group.group_state, group.group_type, group.protocol_type
@@ -90,22 +89,26 @@ class GroupAdmin(AdminBase):
 
     # -- description
 
-    def describe_groups(self, groups: Sequence[str]) -> dict[str, GroupDescription | ClientError]:
+    async def describe_groups(
+        self, groups: Sequence[str]
+    ) -> dict[str, GroupDescription | ClientError]:
         """Each group; a group nobody knows is a NotFoundError (older brokers call it Dead)."""
-        answers = self._about_groups(groups, self._describe_new, "group descriptions")
+        answers = await self._about_groups(groups, self._describe_new, "group descriptions")
         classic = [g for g in groups if answers.get(g) is None]
-        answers.update(self._about_groups(classic, self._describe_classic, "group descriptions"))
+        answers.update(
+            await self._about_groups(classic, self._describe_classic, "group descriptions")
+        )
         return {group: answers[group] for group in groups}
 
-    def _describe_new(self, node_id: int, groups: list[str]) -> dict[str, Any]:
+    async def _describe_new(self, node_id: int, groups: list[str]) -> dict[str, Any]:
         """Groups of the new protocol (KIP-848); None for those that are of another kind."""
         from barnabas.wire.messages import consumer_group_describe as api
 
-        opened = self.cluster.connection(node_id)
-        if not opened.versions.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        versions = await self.cluster.connected(node_id)
+        if not versions.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
             return dict.fromkeys(groups)
         request = api.ConsumerGroupDescribeRequest(group_ids=groups)
-        response = opened.request(request, what="group descriptions")
+        response = await self.cluster.request(node_id, request, what="group descriptions")
         answers: dict[str, Any] = {}
         for group in response.groups:
             if group.error_code in (
@@ -141,13 +144,13 @@ class GroupAdmin(AdminBase):
                 )
         return answers
 
-    def _describe_classic(self, node_id: int, groups: list[str]) -> dict[str, Any]:
+    async def _describe_classic(self, node_id: int, groups: list[str]) -> dict[str, Any]:
         from barnabas.client.core.consumer_protocol import decode_assignment
         from barnabas.wire.codec import DecodeError
         from barnabas.wire.messages import describe_groups as api
 
         request = api.DescribeGroupsRequest(groups=groups)
-        response = self.cluster.connection(node_id).request(request, what="group descriptions")
+        response = await self.cluster.request(node_id, request, what="group descriptions")
         answers: dict[str, Any] = {}
         for group in response.groups:
             if group.error_code != ErrorCode.NONE:
@@ -179,18 +182,14 @@ class GroupAdmin(AdminBase):
             )
         return answers
 
-    def _about_groups(self, groups: Iterable[str], ask: Any, what: str) -> dict[str, Any]:
-        def ask_and_forget(node_id: int, asked: list[str]) -> dict[str, Any]:
-            answers: dict[str, Any] = ask(node_id, asked)
-            return answers
-
-        return self.spread(
-            groups, self.cluster.coordinator, ask_and_forget, self.cluster.forget_coordinator, what
+    async def _about_groups(self, groups: Iterable[str], ask: Any, what: str) -> dict[str, Any]:
+        return await self.spread(
+            groups, self.cluster.coordinator, ask, self.cluster.forget_coordinator, what
         )
 
     # -- offsets
 
-    def group_offsets(
+    async def group_offsets(
         self,
         group: str,
         partitions: Iterable[TopicPartition] | None = None,
@@ -202,9 +201,10 @@ class GroupAdmin(AdminBase):
 
         wanted = None if partitions is None else by_topic(partitions)
 
-        def attempt() -> Any:
-            opened = self.cluster.connection(self.cluster.coordinator(group))
-            highest = opened.choose_version(api.OffsetFetchRequest(), 9)
+        async def attempt() -> Any:
+            node_id = await self.cluster.coordinator(group)
+            versions = await self.cluster.connected(node_id)
+            highest = versions.choose_for(api.OffsetFetchRequest(), 9)
             if highest >= 8:
                 topics = None
                 if wanted is not None:
@@ -226,14 +226,16 @@ class GroupAdmin(AdminBase):
                 request = api.OffsetFetchRequest(
                     group_id=group, topics=old, require_stable=require_stable and highest >= 7
                 )
-            response = opened.request(request, version=highest, what="committed offsets")
+            response = await self.cluster.request(
+                node_id, request, version=highest, what="committed offsets"
+            )
             answer = response.groups[0] if highest >= 8 else response
             if answer.error_code != ErrorCode.NONE:
                 self.cluster.forget_coordinator(group)
                 raise broker_error(answer.error_code, subject=f"group {group}")
             return answer
 
-        answer = self.cluster.retry(f"the offsets of group {group}", attempt)
+        answer = await self.cluster.retry(f"the offsets of group {group}", attempt)
         found: dict[TopicPartition, CommittedOffset] = {}
         for topic in answer.topics:
             for p in topic.partitions:
@@ -247,7 +249,7 @@ class GroupAdmin(AdminBase):
                     )
         return found
 
-    def alter_group_offsets(
+    async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
     ) -> dict[TopicPartition, BrokerError | None]:
         """Commit these offsets for an empty group."""
@@ -265,8 +267,8 @@ class GroupAdmin(AdminBase):
                 for topic, indexes in by_topic(offsets).items()
             ],
         )
-        response = self.cluster.call_coordinator(
-            group, request, f"the offsets of group {group}", code_of=_first_code, highest=9
+        response = await self.cluster.request_coordinator(
+            group, request, what=f"the offsets of group {group}", code_of=_first_code, highest=9
         )
         return {
             (topic.name, p.partition_index): None
@@ -276,7 +278,7 @@ class GroupAdmin(AdminBase):
             for p in topic.partitions
         }
 
-    def delete_group_offsets(
+    async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, BrokerError | None]:
         from barnabas.wire.messages import offset_delete as api
@@ -293,10 +295,10 @@ class GroupAdmin(AdminBase):
                 for topic, indexes in by_topic(partitions).items()
             ],
         )
-        response = self.cluster.call_coordinator(
+        response = await self.cluster.request_coordinator(
             group,
             request,
-            f"the deletion of offsets of group {group}",
+            what=f"the deletion of offsets of group {group}",
             code_of=lambda answer: int(answer.error_code),
         )
         if response.error_code != ErrorCode.NONE:
@@ -309,12 +311,12 @@ class GroupAdmin(AdminBase):
             for p in topic.partitions
         }
 
-    def delete_groups(self, groups: Sequence[str]) -> dict[str, ClientError | None]:
+    async def delete_groups(self, groups: Sequence[str]) -> dict[str, ClientError | None]:
         from barnabas.wire.messages import delete_groups as api
 
-        def ask(node_id: int, asked: list[str]) -> dict[str, Any]:
+        async def ask(node_id: int, asked: list[str]) -> dict[str, Any]:
             request = api.DeleteGroupsRequest(groups_names=asked)
-            response = self.cluster.connection(node_id).request(request, what="group deletion")
+            response = await self.cluster.request(node_id, request, what="group deletion")
             return {
                 r.group_id: None
                 if r.error_code == ErrorCode.NONE
@@ -322,9 +324,9 @@ class GroupAdmin(AdminBase):
                 for r in response.results
             }
 
-        return self._about_groups(groups, ask, "group deletion")
+        return await self._about_groups(groups, ask, "group deletion")
 
-    def remove_members(
+    async def remove_members(
         self, group: str, *, member_ids: Sequence[str] = (), instance_ids: Sequence[str] = ()
     ) -> dict[str, BrokerError | None]:
         """Make members leave; static ones by their instance id."""
@@ -333,10 +335,10 @@ class GroupAdmin(AdminBase):
         members = [api.MemberIdentity(member_id=m) for m in member_ids]
         members += [api.MemberIdentity(member_id="", group_instance_id=i) for i in instance_ids]
         request = api.LeaveGroupRequest(group_id=group, members=members)
-        response = self.cluster.call_coordinator(
+        response = await self.cluster.request_coordinator(
             group,
             request,
-            f"members to leave group {group}",
+            what=f"members to leave group {group}",
             code_of=lambda answer: int(answer.error_code),
         )
         if response.error_code != ErrorCode.NONE:

@@ -64,16 +64,16 @@ class LogDir:
 
 
 class NodeAdmin(AdminBase):
-    def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """Brokers (or controllers, if those are asked), cluster id and controller.
 
         By Metadata where DescribeCluster is not offered.
         """
         from barnabas.wire.messages import describe_cluster as api
 
-        opened = self.cluster.retry("a broker", self.cluster.any_connection)
-        if not opened.versions.offers(ApiKey.DESCRIBE_CLUSTER):
-            self.cluster.retry("the cluster's metadata", self.cluster.refresh)
+        versions = await self.cluster.offered()
+        if not versions.offers(ApiKey.DESCRIBE_CLUSTER):
+            await self.cluster.retry("the cluster's metadata", self.cluster.refresh)
             metadata = self.cluster.metadata
             return ClusterDescription(
                 metadata.cluster_id, metadata.controller_id, tuple(metadata.brokers.values())
@@ -81,9 +81,9 @@ class NodeAdmin(AdminBase):
         request = api.DescribeClusterRequest()
         if self.cluster.asks_controllers:
             request.endpoint_type = CONTROLLERS
-        if include_fenced and opened.choose_version(request) >= 2:
+        if include_fenced and versions.choose_for(request) >= 2:
             request.include_fenced_brokers = True
-        response = self.cluster.call_any(request, "the description of the cluster")
+        response = await self.cluster.request_any(request, what="the description of the cluster")
         if response.error_code != ErrorCode.NONE:
             raise broker_error(response.error_code, response.error_message)
         return ClusterDescription(
@@ -93,24 +93,20 @@ class NodeAdmin(AdminBase):
             frozenset(b.broker_id for b in response.brokers if b.is_fenced),
         )
 
-    def unregister_broker(self, broker_id: int) -> None:
+    async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker that is not coming back."""
         from barnabas.wire.messages import unregister_broker as api
 
         request = api.UnregisterBrokerRequest(broker_id=broker_id)
-        response = self.cluster.call_controller(request, f"broker {broker_id} to be forgotten")
+        response = await self.cluster.request_controller(
+            request, what=f"broker {broker_id} to be forgotten"
+        )
         if response.error_code != ErrorCode.NONE:
             raise broker_error(response.error_code, response.error_message)
 
-    def describe_features(self, node_id: int | None = None) -> Features:
+    async def describe_features(self, node_id: int | None = None) -> Features:
         """Supported ranges and finalized levels, as one node (any by default) tells them."""
-        opened = self.cluster.retry(
-            "a node",
-            self.cluster.any_connection
-            if node_id is None
-            else lambda: self.cluster.connection(node_id),
-        )
-        told = opened.versions
+        told = await self.cluster.offered(node_id)
         names = sorted({*told.supported_features, *told.finalized_features})
         return Features(
             told.finalized_features_epoch,
@@ -124,18 +120,18 @@ class NodeAdmin(AdminBase):
             ),
         )
 
-    def broker_versions(self) -> dict[int, tuple[Broker, BrokerVersions | ClientError]]:
+    async def broker_versions(self) -> dict[int, tuple[Broker, BrokerVersions | ClientError]]:
         """What every broker offers; the error for one that cannot be asked."""
-        self.cluster.retry("the cluster's metadata", self.cluster.refresh)
+        await self.cluster.retry("the cluster's metadata", self.cluster.refresh)
         answers: dict[int, tuple[Broker, BrokerVersions | ClientError]] = {}
         for node_id, broker in sorted(self.cluster.metadata.brokers.items()):
             try:
-                answers[node_id] = (broker, self.cluster.connection(node_id).versions)
+                answers[node_id] = (broker, await self.cluster.connected(node_id))
             except ClientError as error:
                 answers[node_id] = (broker, error)
         return answers
 
-    def update_features(
+    async def update_features(
         self,
         levels: Mapping[str, int],
         *,
@@ -155,7 +151,7 @@ class NodeAdmin(AdminBase):
                 for name, level in levels.items()
             ],
         )
-        response = self.cluster.call_controller(request, "the change of features")
+        response = await self.cluster.request_controller(request, what="the change of features")
         if response.error_code != ErrorCode.NONE:
             raise broker_error(response.error_code, response.error_message)
         for result in response.results:
@@ -163,7 +159,7 @@ class NodeAdmin(AdminBase):
                 subject = f"feature {result.feature}"
                 raise broker_error(result.error_code, result.error_message, subject=subject)
 
-    def describe_log_dirs(
+    async def describe_log_dirs(
         self,
         brokers: Sequence[int] | None = None,
         partitions: Iterable[TopicPartition] | None = None,
@@ -173,7 +169,7 @@ class NodeAdmin(AdminBase):
         """Every log directory of these brokers (all by default) with the replicas in it."""
         from barnabas.wire.messages import describe_log_dirs as api
 
-        self.cluster.retry("the cluster's metadata", self.cluster.refresh)
+        await self.cluster.retry("the cluster's metadata", self.cluster.refresh)
         wanted = None if partitions is None else by_topic(partitions)
         answers: dict[int, list[LogDir]] = {}
         for node_id in sorted(self.cluster.metadata.brokers) if brokers is None else brokers:
@@ -185,8 +181,8 @@ class NodeAdmin(AdminBase):
                     for topic, indexes in wanted.items()
                 ]
             )
-            response = self.cluster.call_node(
-                node_id, request, "its log directories", timeout_ms=timeout_ms
+            response = await self.cluster.request_node(
+                node_id, request, what="its log directories", timeout_ms=timeout_ms
             )
             if response.error_code != ErrorCode.NONE:
                 raise broker_error(response.error_code, subject=f"broker {node_id}")

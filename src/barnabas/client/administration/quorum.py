@@ -49,7 +49,7 @@ class QuorumDescription:
 
 
 class QuorumAdmin(AdminBase):
-    def describe_quorum(self) -> QuorumDescription:
+    async def describe_quorum(self) -> QuorumDescription:
         """Leader, epoch and replicas of the controllers' metadata log."""
         from barnabas.wire.messages import describe_quorum as api
 
@@ -62,8 +62,10 @@ class QuorumAdmin(AdminBase):
             ]
         )
 
-        def attempt() -> Any:
-            response = self._for_leader().request(request, what="the description of the quorum")
+        async def attempt() -> Any:
+            response = await self.cluster.request(
+                await self._leader(), request, what="the description of the quorum"
+            )
             if response.error_code != ErrorCode.NONE:
                 raise broker_error(response.error_code, response.error_message)
             partition = response.topics[0].partitions[0]
@@ -71,7 +73,7 @@ class QuorumAdmin(AdminBase):
                 raise broker_error(partition.error_code, partition.error_message)
             return response
 
-        response = self.cluster.retry("the description of the quorum", attempt)
+        response = await self.cluster.retry("the description of the quorum", attempt)
         partition = response.topics[0].partitions[0]
         return QuorumDescription(
             partition.leader_id,
@@ -85,7 +87,7 @@ class QuorumAdmin(AdminBase):
             },
         )
 
-    def add_voter(
+    async def add_voter(
         self,
         node_id: int,
         directory_id: bytes,
@@ -103,9 +105,9 @@ class QuorumAdmin(AdminBase):
             voter_directory_id=directory_id,
             listeners=[api.Listener(name=e.listener, host=e.host, port=e.port) for e in endpoints],
         )
-        self._change(request, f"controller {node_id} as a voter")
+        await self._change(request, f"controller {node_id} as a voter")
 
-    def remove_voter(
+    async def remove_voter(
         self, node_id: int, directory_id: bytes, *, cluster_id: str | None = None
     ) -> None:
         """Take a controller out of the voters; returns once that is committed."""
@@ -114,23 +116,23 @@ class QuorumAdmin(AdminBase):
         request = api.RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory_id
         )
-        self._change(request, f"the removal of voter {node_id}")
+        await self._change(request, f"the removal of voter {node_id}")
 
-    def _change(self, request: Any, what: str) -> None:
-        def attempt() -> None:
-            response = self._for_leader().request(
-                request, what=what, timeout_ms=self.timeout_ms + 1_000
+    async def _change(self, request: Any, what: str) -> None:
+        async def attempt() -> None:
+            response = await self.cluster.request(
+                await self._leader(), request, what=what, timeout_ms=self.timeout_ms + 1_000
             )
             if response.error_code != ErrorCode.NONE:
                 raise broker_error(response.error_code, response.error_message)
 
-        self.cluster.retry(what, attempt)
+        await self.cluster.retry(what, attempt)
 
-    def _for_leader(self) -> Any:
+    async def _leader(self) -> int:
         """Brokers forward to the leader of the quorum; controllers must be asked directly."""
         if self.cluster.asks_controllers:
-            return self.cluster.connection(self.cluster.controller())
-        return self.cluster.any_connection()
+            return await self.cluster.controller()
+        return await self.cluster.any_node()
 
 
 def _replica(state: Any) -> QuorumReplica:

@@ -29,7 +29,7 @@ class Reassignment:
 
 
 class ReplicaAdmin(AdminBase):
-    def elect_leaders(
+    async def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None = None, *, election_type: int = PREFERRED
     ) -> dict[TopicPartition, BrokerError | None]:
         """Elect leaders, by default of all partitions that need it; "not needed" is an answer."""
@@ -45,7 +45,7 @@ class ReplicaAdmin(AdminBase):
             ],
             timeout_ms=self.timeout_ms,
         )
-        response = self._ask_controller(request, "the election of leaders")
+        response = await self._ask_controller(request, "the election of leaders")
         return {
             (topic.topic, p.partition_id): _error(
                 p.error_code, p.error_message, f"{topic.topic}-{p.partition_id}"
@@ -54,7 +54,7 @@ class ReplicaAdmin(AdminBase):
             for p in topic.partition_result
         }
 
-    def alter_partition_reassignments(
+    async def alter_partition_reassignments(
         self,
         targets: Mapping[TopicPartition, Sequence[int] | None],
         *,
@@ -80,7 +80,7 @@ class ReplicaAdmin(AdminBase):
         )
         if not allow_replication_factor_change:
             request.allow_replication_factor_change = False
-        response = self._ask_controller(request, "the reassignment of partitions")
+        response = await self._ask_controller(request, "the reassignment of partitions")
         return {
             (topic.name, p.partition_index): _error(
                 p.error_code, p.error_message, f"{topic.name}-{p.partition_index}"
@@ -89,7 +89,7 @@ class ReplicaAdmin(AdminBase):
             for p in topic.partitions
         }
 
-    def list_partition_reassignments(
+    async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The moves under way, of these partitions or of all."""
@@ -104,7 +104,7 @@ class ReplicaAdmin(AdminBase):
                 for topic, indexes in by_topic(partitions).items()
             ],
         )
-        response = self._ask_controller(request, "the list of reassignments")
+        response = await self._ask_controller(request, "the list of reassignments")
         return {
             (topic.name, p.partition_index): Reassignment(
                 tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
@@ -113,7 +113,7 @@ class ReplicaAdmin(AdminBase):
             for p in topic.partitions
         }
 
-    def alter_replica_log_dirs(
+    async def alter_replica_log_dirs(
         self, moves: Mapping[tuple[str, int, int], str]
     ) -> dict[tuple[str, int, int], ClientError | None]:
         """Move replicas (topic, partition, broker) to other directories of their brokers."""
@@ -137,7 +137,9 @@ class ReplicaAdmin(AdminBase):
                 ]
             )
             try:
-                response = self.cluster.call_node(broker, request, "the move between directories")
+                response = await self.cluster.request_node(
+                    broker, request, what="the move between directories"
+                )
             except ClientError as error:
                 answers.update(
                     {(t, i, broker): error for found in places.values() for t, i in found}
@@ -151,17 +153,20 @@ class ReplicaAdmin(AdminBase):
                     )
         return answers
 
-    def _ask_controller(self, request: Any, what: str) -> Any:
-        def attempt() -> Any:
-            response = self.cluster.connection(self.cluster.controller()).request(
-                request, what=what, timeout_ms=self.timeout_ms + 1_000
+    async def _ask_controller(self, request: Any, what: str) -> Any:
+        async def attempt() -> Any:
+            response = await self.cluster.request(
+                await self.cluster.controller(),
+                request,
+                what=what,
+                timeout_ms=self.timeout_ms + 1_000,
             )
             if response.error_code != ErrorCode.NONE:
                 message = getattr(response, "error_message", None)
                 raise broker_error(response.error_code, message)
             return response
 
-        return self.cluster.retry(what, attempt)
+        return await self.cluster.retry(what, attempt)
 
 
 def _listed(replicas: Sequence[int] | None) -> list[int] | None:

@@ -67,24 +67,27 @@ class ProducerState:
 
 
 class TopicAdmin(AdminBase):
-    def list_topics(self) -> list[TopicInfo]:
+    async def list_topics(self) -> list[TopicInfo]:
         """All topics, sorted by name, with their partitions."""
-        found = self.cluster.retry("the list of topics", lambda: self.cluster.refresh(None))
+        found = await self.cluster.retry("the list of topics", lambda: self.cluster.refresh(None))
         return [found[name] for name in sorted(found)]
 
-    def describe_topics(self, names: Sequence[str]) -> dict[str, TopicInfo | ClientError]:
+    async def find_topics(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """These topics, once every one of them has leaders; one that is not there is an error."""
+        return await self.cluster.topics(names)
+
+    async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicInfo | ClientError]:
         """Each topic or the error that stands in its place, with eligible leaders where offered."""
         if not names:
             return {}
         if not self.cluster.metadata.brokers:
-            self.cluster.retry("the cluster's metadata", self.cluster.refresh)
+            await self.cluster.retry("the cluster's metadata", self.cluster.refresh)
         from barnabas.wire.api_keys import ApiKey
 
-        opened = self.cluster.any_connection()
-        if opened.versions.offers(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-            found = self._describe_by_pages(sorted(set(names)))
+        if (await self.cluster.offered()).offers(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+            found = await self._describe_by_pages(sorted(set(names)))
         else:
-            found = self.cluster.retry("metadata", lambda: self.cluster.refresh(names))
+            found = await self.cluster.retry("metadata", lambda: self.cluster.refresh(names))
         answer: dict[str, TopicInfo | ClientError] = {}
         for name in names:
             topic = found.get(name)
@@ -97,7 +100,7 @@ class TopicAdmin(AdminBase):
                 answer[name] = topic
         return answer
 
-    def _describe_by_pages(self, names: list[str]) -> dict[str, TopicInfo]:
+    async def _describe_by_pages(self, names: list[str]) -> dict[str, TopicInfo]:
         from barnabas.wire.messages import describe_topic_partitions as api
 
         topics: dict[str, TopicInfo] = {}
@@ -117,7 +120,7 @@ class TopicAdmin(AdminBase):
                     topic_name=cursor.topic_name, partition_index=cursor.partition_index
                 ),
             )
-            response = self.cluster.call_any(request, "the description of topics")
+            response = await self.cluster.request_any(request, what="the description of topics")
             for entry in response.topics:
                 topic = topics.setdefault(
                     entry.name,
@@ -140,7 +143,7 @@ class TopicAdmin(AdminBase):
             if cursor is None:
                 return topics
 
-    def create_topics(
+    async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicOutcome]:
         from barnabas.wire.messages import create_topics as api
@@ -165,7 +168,7 @@ class TopicAdmin(AdminBase):
             timeout_ms=self.timeout_ms,
             validate_only=validate_only,
         )
-        response = self._call_controller(request, "the creation of topics", "topics")
+        response = await self._call_controller(request, "the creation of topics", "topics")
         return [
             TopicOutcome(
                 answer.name,
@@ -178,7 +181,7 @@ class TopicAdmin(AdminBase):
             for answer in response.topics
         ]
 
-    def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
+    async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
         from barnabas.wire.messages import delete_topics as api
 
         request = api.DeleteTopicsRequest(
@@ -186,10 +189,9 @@ class TopicAdmin(AdminBase):
             topic_names=list(names),
             timeout_ms=self.timeout_ms,
         )
-        opened = self.cluster.retry("a broker", self.cluster.any_connection)
-        if opened.choose_version(request) < 6:
+        if (await self.cluster.offered()).choose_for(request) < 6:
             request.topics = []
-        response = self._call_controller(request, "the deletion of topics", "responses")
+        response = await self._call_controller(request, "the deletion of topics", "responses")
         return [
             TopicOutcome(
                 answer.name or "",
@@ -199,7 +201,7 @@ class TopicAdmin(AdminBase):
             for answer in response.responses
         ]
 
-    def create_partitions(
+    async def create_partitions(
         self,
         counts: Mapping[str, int],
         *,
@@ -226,7 +228,7 @@ class TopicAdmin(AdminBase):
             timeout_ms=self.timeout_ms,
             validate_only=validate_only,
         )
-        response = self._call_controller(request, "the new partitions", "results")
+        response = await self._call_controller(request, "the new partitions", "results")
         return [
             TopicOutcome(
                 answer.name,
@@ -236,28 +238,28 @@ class TopicAdmin(AdminBase):
             for answer in response.results
         ]
 
-    def _call_controller(self, request: Any, what: str, answers: str) -> Any:
+    async def _call_controller(self, request: Any, what: str, answers: str) -> Any:
         """Like Cluster.call_controller, for responses that carry the error in each answer."""
 
-        def attempt() -> Any:
-            response = self.cluster.connection(self.cluster.controller()).request(
-                request, what=what, timeout_ms=self.timeout_ms + 1_000
+        async def attempt() -> Any:
+            response = await self.cluster.request(
+                await self.cluster.controller(),
+                request,
+                what=what,
+                timeout_ms=self.timeout_ms + 1_000,
             )
             if any(a.error_code == ErrorCode.NOT_CONTROLLER for a in getattr(response, answers)):
                 raise broker_error(int(ErrorCode.NOT_CONTROLLER))
             return response
 
-        return self.cluster.retry(what, attempt, timeout_ms=self.timeout_ms)
+        return await self.cluster.retry(what, attempt, timeout_ms=self.timeout_ms)
 
     # -- partitions
-
-    def _leader_of(self, item: TopicPartition) -> int:
-        return self.cluster.leader(item)
 
     def _forget_leader(self, item: TopicPartition) -> None:
         self.cluster.metadata.forget(item[0])
 
-    def list_offsets(
+    async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, OffsetAnswer | ClientError]:
         """The offset for a timestamp in ms, or for LATEST, EARLIEST, … of each partition."""
@@ -265,8 +267,7 @@ class TopicAdmin(AdminBase):
 
         needs = max((_LIST_OFFSETS_NEEDS.get(t, 1) for t in timestamps.values()), default=1)
 
-        def ask(node_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
-            opened = self.cluster.connection(node_id)
+        async def ask(node_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
             request = api.ListOffsetsRequest(
                 replica_id=-1,
                 isolation_level=isolation_level,
@@ -284,8 +285,9 @@ class TopicAdmin(AdminBase):
                     for topic, indexes in by_topic(partitions).items()
                 ],
             )
-            version = opened.versions.choose(2, needs, type(request).VERSIONS[1])
-            response = opened.request(request, version=version, what="offsets")
+            versions = await self.cluster.connected(node_id)
+            version = versions.choose(2, needs, type(request).VERSIONS[1])
+            response = await self.cluster.request(node_id, request, version=version, what="offsets")
             answers: dict[TopicPartition, Any] = {}
             for topic in response.topics:
                 for p in topic.partitions:
@@ -294,24 +296,24 @@ class TopicAdmin(AdminBase):
                     answers[place] = error or OffsetAnswer(p.offset, p.timestamp, p.leader_epoch)
             return answers
 
-        return self._about_partitions(timestamps, ask, "offsets")
+        return await self._about_partitions(timestamps, ask, "offsets")
 
-    def _about_partitions(
+    async def _about_partitions(
         self, partitions: Iterable[TopicPartition], ask: Any, what: str
     ) -> dict[TopicPartition, Any]:
         asked = list(partitions)
         unknown = {t for t, _ in asked if t not in self.cluster.metadata.topics}
         if unknown:
-            self.cluster.retry("metadata", lambda: self.cluster.refresh(unknown))
-        return self.spread(asked, self._leader_of, ask, self._forget_leader, what)
+            await self.cluster.retry("metadata", lambda: self.cluster.refresh(unknown))
+        return await self.spread(asked, self.cluster.leader, ask, self._forget_leader, what)
 
-    def delete_records(
+    async def delete_records(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | ClientError]:
         """Drop records before these offsets (-1: all); the new low watermarks."""
         from barnabas.wire.messages import delete_records as api
 
-        def ask(node_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
+        async def ask(node_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
             request = api.DeleteRecordsRequest(
                 topics=[
                     api.DeleteRecordsTopic(
@@ -327,8 +329,8 @@ class TopicAdmin(AdminBase):
                 ],
                 timeout_ms=self.timeout_ms,
             )
-            response = self.cluster.connection(node_id).request(
-                request, what="the deletion of records", timeout_ms=self.timeout_ms + 1_000
+            response = await self.cluster.request(
+                node_id, request, what="the deletion of records", timeout_ms=self.timeout_ms + 1_000
             )
             return {
                 (topic.name, p.partition_index): _error(
@@ -339,15 +341,15 @@ class TopicAdmin(AdminBase):
                 for p in topic.partitions
             }
 
-        return self._about_partitions(offsets, ask, "the deletion of records")
+        return await self._about_partitions(offsets, ask, "the deletion of records")
 
-    def end_offsets_of_epochs(
+    async def end_offsets_of_epochs(
         self, epochs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[int, int] | ClientError]:
         """For each partition and leader epoch: the (epoch, end offset) its leader knows."""
         from barnabas.wire.messages import offset_for_leader_epoch as api
 
-        def ask(node_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
+        async def ask(node_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
             request = api.OffsetForLeaderEpochRequest(
                 replica_id=-1,
                 topics=[
@@ -363,7 +365,7 @@ class TopicAdmin(AdminBase):
                     for topic, indexes in by_topic(partitions).items()
                 ],
             )
-            response = self.cluster.connection(node_id).request(request, what="epoch end offsets")
+            response = await self.cluster.request(node_id, request, what="epoch end offsets")
             return {
                 (t.topic, p.partition): _error(p.error_code, None, f"{t.topic}-{p.partition}")
                 or (p.leader_epoch, p.end_offset)
@@ -371,22 +373,22 @@ class TopicAdmin(AdminBase):
                 for p in t.partitions
             }
 
-        return self._about_partitions(epochs, ask, "epoch end offsets")
+        return await self._about_partitions(epochs, ask, "epoch end offsets")
 
-    def describe_producers(
+    async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerState] | ClientError]:
         """The producers each partition's leader remembers."""
         from barnabas.wire.messages import describe_producers as api
 
-        def ask(node_id: int, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
+        async def ask(node_id: int, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
             request = api.DescribeProducersRequest(
                 topics=[
                     api.TopicRequest(name=topic, partition_indexes=indexes)
                     for topic, indexes in by_topic(asked).items()
                 ]
             )
-            response = self.cluster.connection(node_id).request(request, what="producer states")
+            response = await self.cluster.request(node_id, request, what="producer states")
             answers: dict[TopicPartition, Any] = {}
             for topic in response.topics:
                 for p in topic.partitions:
@@ -406,7 +408,7 @@ class TopicAdmin(AdminBase):
                         ]
             return answers
 
-        return self._about_partitions(partitions, ask, "producer states")
+        return await self._about_partitions(partitions, ask, "producer states")
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -8,6 +8,7 @@ cannot be used.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from barnabas.client.errors import VersionError
 from barnabas.wire.api_keys import ApiKey
@@ -33,6 +34,13 @@ class BrokerVersions:
 
     def offers(self, key: int) -> bool:
         return key in self.ranges
+
+    def choose_for(self, request: Any, highest: int | None = None) -> int:
+        """The highest version of a request's API that both know, at most `highest`."""
+        low, high = type(request).VERSIONS
+        return self.choose(
+            type(request).API_KEY, low, high if highest is None else min(high, highest)
+        )
 
     def choose(self, key: int, lowest: int, highest: int) -> int:
         """The highest version in both `lowest..highest` and the broker's range."""

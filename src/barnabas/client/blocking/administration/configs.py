@@ -1,0 +1,224 @@
+"""Configuration of topics, brokers, groups and other resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.client.blocking.administration.base import AdminBase
+from barnabas.client.errors import BrokerError, broker_error
+from barnabas.wire.errors import ErrorCode
+
+UNKNOWN, TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32
+RESOURCE_NAMES = {
+    TOPIC: "topic",
+    BROKER: "broker",
+    BROKER_LOGGER: "broker-logger",
+    CLIENT_METRICS: "client-metrics",
+    GROUP: "group",
+}
+SOURCES = {
+    -1: "UNKNOWN",
+    0: "UNKNOWN",
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+TYPES = {
+    0: "UNKNOWN",
+    1: "BOOLEAN",
+    2: "STRING",
+    3: "INT",
+    4: "SHORT",
+    5: "LONG",
+    6: "DOUBLE",
+    7: "LIST",
+    8: "CLASS",
+    9: "PASSWORD",
+}
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+Resource = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    name: str
+    value: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    name: str
+    value: str | None
+    source: str
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    type: str = "UNKNOWN"
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == "DEFAULT_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One step of an incremental change: SET, DELETE, APPEND or SUBTRACT."""
+
+    name: str
+    value: str | None = None
+    operation: int = SET
+
+
+class ConfigAdmin(AdminBase):
+    def describe_configs(
+        self,
+        resources: Sequence[Resource],
+        *,
+        keys: Sequence[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[Resource, list[ConfigEntry] | BrokerError]:
+        """The settings of each resource; a broker answers for its own settings itself."""
+        from barnabas.wire.messages import describe_configs as api
+
+        answers: dict[Resource, list[ConfigEntry] | BrokerError] = {}
+        for node_id, asked in self._by_node(resources).items():
+            request = api.DescribeConfigsRequest(
+                resources=[
+                    api.DescribeConfigsResource(
+                        resource_type=kind,
+                        resource_name=name,
+                        configuration_keys=None if keys is None else list(keys),
+                    )
+                    for kind, name in asked
+                ],
+                include_synonyms=synonyms,
+                include_documentation=documentation,
+            )
+            response = self._ask(node_id, request, "the description of configs")
+            for result in response.results:
+                place = (result.resource_type, result.resource_name)
+                if result.error_code != ErrorCode.NONE:
+                    answers[place] = _refusal(result)
+                else:
+                    answers[place] = [_entry(entry) for entry in result.configs]
+        return answers
+
+    def alter_configs(
+        self, changes: Mapping[Resource, Iterable[ConfigChange]], *, validate_only: bool = False
+    ) -> dict[Resource, BrokerError | None]:
+        """Change single settings and leave the others alone."""
+        from barnabas.wire.messages import incremental_alter_configs as api
+
+        answers: dict[Resource, BrokerError | None] = {}
+        for node_id, asked in self._by_node(changes).items():
+            request = api.IncrementalAlterConfigsRequest(
+                resources=[
+                    api.AlterConfigsResource(
+                        resource_type=place[0],
+                        resource_name=place[1],
+                        configs=[
+                            api.AlterableConfig(
+                                name=c.name, config_operation=c.operation, value=c.value
+                            )
+                            for c in changes[place]
+                        ],
+                    )
+                    for place in asked
+                ],
+                validate_only=validate_only,
+            )
+            response = self._ask(node_id, request, "the change of configs")
+            answers.update(_outcomes(response))
+        return answers
+
+    def replace_configs(
+        self, configs: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> dict[Resource, BrokerError | None]:
+        """Replace all dynamic settings of each resource (the older AlterConfigs call)."""
+        from barnabas.wire.messages import alter_configs as api
+
+        answers: dict[Resource, BrokerError | None] = {}
+        for node_id, asked in self._by_node(configs).items():
+            request = api.AlterConfigsRequest(
+                resources=[
+                    api.AlterConfigsResource(
+                        resource_type=place[0],
+                        resource_name=place[1],
+                        configs=[
+                            api.AlterableConfig(name=name, value=value)
+                            for name, value in configs[place].items()
+                        ],
+                    )
+                    for place in asked
+                ],
+                validate_only=validate_only,
+            )
+            response = self._ask(node_id, request, "the change of configs")
+            answers.update(_outcomes(response))
+        return answers
+
+    def list_config_resources(self, kinds: Sequence[int] = ()) -> list[Resource]:
+        """The resources that have settings of their own; no kinds means all the broker knows."""
+        from barnabas.wire.messages import list_config_resources as api
+
+        request = api.ListConfigResourcesRequest(resource_types=list(kinds))
+        opened = self.cluster.retry("a broker", self.cluster.any_connection)
+        if opened.choose_version(request) == 0:
+            request.resource_types = []
+        response = self.cluster.call_any(request, "the list of config resources")
+        if response.error_code != ErrorCode.NONE:
+            raise broker_error(response.error_code)
+        return [(r.resource_type, r.resource_name) for r in response.config_resources]
+
+    def _by_node(self, resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
+        """A broker's own settings and loggers are its own business, the rest is anybody's."""
+        grouped: dict[int | None, list[Resource]] = {}
+        for kind, name in resources:
+            own = kind in (BROKER, BROKER_LOGGER) and name != ""
+            node_id = int(name) if own and name.lstrip("-").isdigit() else None
+            grouped.setdefault(node_id, []).append((kind, name))
+        return grouped
+
+    def _ask(self, node_id: int | None, request: Any, what: str) -> Any:
+        if node_id is None:
+            return self.cluster.call_any(request, what)
+        return self.cluster.call_node(node_id, request, what)
+
+
+def _entry(entry: Any) -> ConfigEntry:
+    return ConfigEntry(
+        entry.name,
+        entry.value,
+        SOURCES.get(entry.config_source, "UNKNOWN"),
+        entry.read_only,
+        entry.is_sensitive,
+        tuple(
+            ConfigSynonym(s.name, s.value, SOURCES.get(s.source, "UNKNOWN")) for s in entry.synonyms
+        ),
+        TYPES.get(entry.config_type, "UNKNOWN"),
+        entry.documentation,
+    )
+
+
+def _refusal(answer: Any) -> BrokerError:
+    kind = RESOURCE_NAMES.get(answer.resource_type, str(answer.resource_type))
+    subject = f"{kind} {answer.resource_name}".strip()
+    return broker_error(answer.error_code, answer.error_message, subject=subject)
+
+
+def _outcomes(response: Any) -> dict[Resource, BrokerError | None]:
+    return {
+        (a.resource_type, a.resource_name): None if a.error_code == ErrorCode.NONE else _refusal(a)
+        for a in response.responses
+    }

@@ -1,0 +1,383 @@
+"""Consumer groups and their committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas.client.blocking.administration.base import AdminBase
+from barnabas.client.blocking.administration.topics import by_topic
+from barnabas.client.core.metadata import TopicPartition
+from barnabas.client.errors import BrokerError, ClientError, NotFoundError, broker_error
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.uuids import ZERO
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    epoch: int | None = None
+    target_assignment: Mapping[str, Sequence[int]] | None = None
+    upgraded: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+    coordinator_id: int
+    epoch: int | None = None
+    target_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class GroupAdmin(AdminBase):
+    def list_groups(
+        self, *, states: Sequence[str] = (), types: Sequence[str] = ()
+    ) -> list[GroupListing]:
+        """The groups that all brokers coordinate, sorted by id."""
+        from barnabas.wire.messages import list_groups as api
+
+        self.cluster.retry("the cluster's metadata", self.cluster.refresh)
+        found: dict[str, GroupListing] = {}
+        for node_id in sorted(self.cluster.metadata.brokers):
+            opened = self.cluster.connection(node_id)
+            request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+            version = opened.choose_version(request)
+            if version < 4:
+                request.states_filter = []
+            if version < 5:
+                request.types_filter = []
+
+            def attempt(node_id: int = node_id, request: Any = request) -> Any:
+                answer = self.cluster.connection(node_id).request(request, what="its groups")
+                if answer.error_code != ErrorCode.NONE:
+                    raise broker_error(answer.error_code, subject=f"broker {node_id}")
+                return answer
+
+            response = self.cluster.retry(f"the groups of broker {node_id}", attempt)
+            for group in response.groups:
+                found[group.group_id] = GroupListing(
+                    group.group_id, group.group_state, group.group_type, group.protocol_type
+                )
+        return [found[group_id] for group_id in sorted(found)]
+
+    # -- description
+
+    def describe_groups(self, groups: Sequence[str]) -> dict[str, GroupDescription | ClientError]:
+        """Each group; a group nobody knows is a NotFoundError (older brokers call it Dead)."""
+        answers = self._about_groups(groups, self._describe_new, "group descriptions")
+        classic = [g for g in groups if answers.get(g) is None]
+        answers.update(self._about_groups(classic, self._describe_classic, "group descriptions"))
+        return {group: answers[group] for group in groups}
+
+    def _describe_new(self, node_id: int, groups: list[str]) -> dict[str, Any]:
+        """Groups of the new protocol (KIP-848); None for those that are of another kind."""
+        from barnabas.wire.messages import consumer_group_describe as api
+
+        opened = self.cluster.connection(node_id)
+        if not opened.versions.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
+            return dict.fromkeys(groups)
+        request = api.ConsumerGroupDescribeRequest(group_ids=groups)
+        response = opened.request(request, what="group descriptions")
+        answers: dict[str, Any] = {}
+        for group in response.groups:
+            if group.error_code in (
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                ErrorCode.UNSUPPORTED_VERSION,
+            ):
+                answers[group.group_id] = None
+            elif group.error_code != ErrorCode.NONE:
+                answers[group.group_id] = _refusal(group.group_id, group)
+            else:
+                answers[group.group_id] = GroupDescription(
+                    group.group_id,
+                    group.group_state,
+                    "Consumer",
+                    CONSUMER_PROTOCOL_TYPE,
+                    group.assignor_name,
+                    tuple(
+                        GroupMember(
+                            member.member_id,
+                            member.instance_id,
+                            member.client_id,
+                            member.client_host,
+                            _assignment(member.assignment),
+                            member.member_epoch,
+                            _assignment(member.target_assignment),
+                            None if member.member_type == -1 else member.member_type == 1,
+                        )
+                        for member in group.members
+                    ),
+                    node_id,
+                    group.group_epoch,
+                    group.assignment_epoch,
+                )
+        return answers
+
+    def _describe_classic(self, node_id: int, groups: list[str]) -> dict[str, Any]:
+        from barnabas.client.core.consumer_protocol import decode_assignment
+        from barnabas.wire.codec import DecodeError
+        from barnabas.wire.messages import describe_groups as api
+
+        request = api.DescribeGroupsRequest(groups=groups)
+        response = self.cluster.connection(node_id).request(request, what="group descriptions")
+        answers: dict[str, Any] = {}
+        for group in response.groups:
+            if group.error_code != ErrorCode.NONE:
+                answers[group.group_id] = _refusal(group.group_id, group)
+                continue
+            members = []
+            for member in group.members:
+                try:
+                    assignment = decode_assignment(bytes(member.member_assignment))
+                except DecodeError:
+                    assignment = {}
+                members.append(
+                    GroupMember(
+                        member.member_id,
+                        member.group_instance_id,
+                        member.client_id,
+                        member.client_host,
+                        assignment,
+                    )
+                )
+            answers[group.group_id] = GroupDescription(
+                group.group_id,
+                group.group_state,
+                "Classic",
+                group.protocol_type,
+                group.protocol_data,
+                tuple(members),
+                node_id,
+            )
+        return answers
+
+    def _about_groups(self, groups: Iterable[str], ask: Any, what: str) -> dict[str, Any]:
+        def ask_and_forget(node_id: int, asked: list[str]) -> dict[str, Any]:
+            answers: dict[str, Any] = ask(node_id, asked)
+            return answers
+
+        return self.spread(
+            groups, self.cluster.coordinator, ask_and_forget, self.cluster.forget_coordinator, what
+        )
+
+    # -- offsets
+
+    def group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What a group committed: for these partitions, or (None) for all it has."""
+        from barnabas.wire.messages import offset_fetch as api
+
+        wanted = None if partitions is None else by_topic(partitions)
+
+        def attempt() -> Any:
+            opened = self.cluster.connection(self.cluster.coordinator(group))
+            highest = opened.choose_version(api.OffsetFetchRequest(), 9)
+            if highest >= 8:
+                topics = None
+                if wanted is not None:
+                    topics = [
+                        api.OffsetFetchRequestTopics(name=t, partition_indexes=i)
+                        for t, i in wanted.items()
+                    ]
+                request = api.OffsetFetchRequest(
+                    groups=[api.OffsetFetchRequestGroup(group_id=group, topics=topics)],
+                    require_stable=require_stable,
+                )
+            else:
+                old = None
+                if wanted is not None:
+                    old = [
+                        api.OffsetFetchRequestTopic(name=t, partition_indexes=i)
+                        for t, i in wanted.items()
+                    ]
+                request = api.OffsetFetchRequest(
+                    group_id=group, topics=old, require_stable=require_stable and highest >= 7
+                )
+            response = opened.request(request, version=highest, what="committed offsets")
+            answer = response.groups[0] if highest >= 8 else response
+            if answer.error_code != ErrorCode.NONE:
+                self.cluster.forget_coordinator(group)
+                raise broker_error(answer.error_code, subject=f"group {group}")
+            return answer
+
+        answer = self.cluster.retry(f"the offsets of group {group}", attempt)
+        found: dict[TopicPartition, CommittedOffset] = {}
+        for topic in answer.topics:
+            for p in topic.partitions:
+                if p.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                if p.error_code != ErrorCode.NONE:
+                    raise broker_error(p.error_code, subject=f"{topic.name}-{p.partition_index}")
+                if p.committed_offset >= 0:
+                    found[(topic.name, p.partition_index)] = CommittedOffset(
+                        p.committed_offset, p.committed_leader_epoch, p.metadata or ""
+                    )
+        return found
+
+    def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Commit these offsets for an empty group."""
+        from barnabas.wire.messages import offset_commit as api
+
+        request = api.OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[
+                api.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[_commit(api, index, offsets[(topic, index)]) for index in indexes],
+                )
+                for topic, indexes in by_topic(offsets).items()
+            ],
+        )
+        response = self.cluster.call_coordinator(
+            group, request, f"the offsets of group {group}", code_of=_first_code, highest=9
+        )
+        return {
+            (topic.name, p.partition_index): None
+            if p.error_code == ErrorCode.NONE
+            else broker_error(p.error_code, subject=f"{topic.name}-{p.partition_index}")
+            for topic in response.topics
+            for p in topic.partitions
+        }
+
+    def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        from barnabas.wire.messages import offset_delete as api
+
+        request = api.OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                api.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[
+                        api.OffsetDeleteRequestPartition(partition_index=index) for index in indexes
+                    ],
+                )
+                for topic, indexes in by_topic(partitions).items()
+            ],
+        )
+        response = self.cluster.call_coordinator(
+            group,
+            request,
+            f"the deletion of offsets of group {group}",
+            code_of=lambda answer: int(answer.error_code),
+        )
+        if response.error_code != ErrorCode.NONE:
+            raise broker_error(response.error_code, subject=f"group {group}")
+        return {
+            (topic.name, p.partition_index): None
+            if p.error_code == ErrorCode.NONE
+            else broker_error(p.error_code, subject=f"{topic.name}-{p.partition_index}")
+            for topic in response.topics
+            for p in topic.partitions
+        }
+
+    def delete_groups(self, groups: Sequence[str]) -> dict[str, ClientError | None]:
+        from barnabas.wire.messages import delete_groups as api
+
+        def ask(node_id: int, asked: list[str]) -> dict[str, Any]:
+            request = api.DeleteGroupsRequest(groups_names=asked)
+            response = self.cluster.connection(node_id).request(request, what="group deletion")
+            return {
+                r.group_id: None
+                if r.error_code == ErrorCode.NONE
+                else broker_error(r.error_code, subject=f"group {r.group_id}")
+                for r in response.results
+            }
+
+        return self._about_groups(groups, ask, "group deletion")
+
+    def remove_members(
+        self, group: str, *, member_ids: Sequence[str] = (), instance_ids: Sequence[str] = ()
+    ) -> dict[str, BrokerError | None]:
+        """Make members leave; static ones by their instance id."""
+        from barnabas.wire.messages import leave_group as api
+
+        members = [api.MemberIdentity(member_id=m) for m in member_ids]
+        members += [api.MemberIdentity(member_id="", group_instance_id=i) for i in instance_ids]
+        request = api.LeaveGroupRequest(group_id=group, members=members)
+        response = self.cluster.call_coordinator(
+            group,
+            request,
+            f"members to leave group {group}",
+            code_of=lambda answer: int(answer.error_code),
+        )
+        if response.error_code != ErrorCode.NONE:
+            raise broker_error(response.error_code, subject=f"group {group}")
+        return {
+            m.group_instance_id or m.member_id: None
+            if m.error_code == ErrorCode.NONE
+            else broker_error(m.error_code, subject=m.group_instance_id or m.member_id)
+            for m in response.members
+        }
+
+
+def _commit(api: Any, index: int, offset: CommittedOffset | int) -> Any:
+    if isinstance(offset, int):
+        offset = CommittedOffset(offset)
+    return api.OffsetCommitRequestPartition(
+        partition_index=index,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
+
+
+def _first_code(response: Any) -> int:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            return int(partition.error_code)
+    return 0
+
+
+def _assignment(assignment: Any) -> dict[str, list[int]]:
+    return {
+        entry.topic_name or (entry.topic_id.hex() if entry.topic_id != ZERO else ""): list(
+            entry.partitions
+        )
+        for entry in assignment.topic_partitions
+    }
+
+
+def _refusal(group_id: str, answer: Any) -> BrokerError:
+    error = broker_error(answer.error_code, answer.error_message, subject=f"group {group_id}")
+    if isinstance(error, NotFoundError):
+        return NotFoundError(error.code, "There is no such group.", subject=f"group {group_id}")
+    return error
