@@ -211,6 +211,7 @@ class OpenBatch:
     _data: object
     _located: bytearray
     _failure: object
+    _failed_field: str
     _partition: cython.int
     _leader_epoch: cython.int
     _base_offset: cython.longlong
@@ -258,6 +259,7 @@ class OpenBatch:
         self._log_append_time_ms = log_append_time_ms
         self._count = count
         self._failure = None
+        self._failed_field = ""
         self._bytes = 0
         index: cython.Py_ssize_t = 0
         if first_offset > base_offset:
@@ -293,6 +295,11 @@ class OpenBatch:
         return self._failure
 
     @property
+    def failed_field(self) -> str:
+        """ "key" or "value": what that deserializer was for."""
+        return self._failed_field
+
+    @property
     def bytes_taken(self) -> int:
         """The bytes of keys and values that were handed out as objects."""
         return self._bytes
@@ -302,8 +309,8 @@ class OpenBatch:
     ) -> int:
         """Appends up to `limit` records to `found`; gives how many.
 
-        A deserializer is called with the topic, the bytes and the headers, and not for null; None
-        leaves bytes as they are. When one raises, `failure` is set and the record is not taken.
+        Deserializers are those of `serialization`, or None, which leaves bytes as they are; null is
+        never deserialized. When one raises, `failure` is set and the record is not taken.
         """
         places: cython.p_int = self.places
         index: cython.Py_ssize_t = self._next
@@ -317,6 +324,17 @@ class OpenBatch:
         key_size: cython.int
         value_size: cython.int
         record: ConsumerRecord
+        deserializing_value: cython.bint = False
+        key_function: object = None
+        value_function: object = None
+        key_takes_topic: cython.bint = False
+        value_takes_topic: cython.bint = False
+        if key_deserializer is not None:
+            key_function = key_deserializer.function
+            key_takes_topic = key_deserializer.takes_topic
+        if value_deserializer is not None:
+            value_function = value_deserializer.function
+            value_takes_topic = value_deserializer.takes_topic
         try:
             while index < last:
                 record = ConsumerRecord.__new__(ConsumerRecord)
@@ -342,10 +360,18 @@ class OpenBatch:
                 record._key = _slice(self.p, places[place + 3], key_size)
                 record._value = _slice(self.p, places[place + 5], value_size)
                 if not raw:
-                    if key_deserializer is not None and key_size >= 0:
-                        record._key = key_deserializer(topic, record._key, record._headers)
-                    if value_deserializer is not None and value_size >= 0:
-                        record._value = value_deserializer(topic, record._value, record._headers)
+                    deserializing_value = False
+                    if key_function is not None and key_size >= 0:
+                        if key_takes_topic:
+                            record._key = key_function(topic, record._key)
+                        else:
+                            record._key = key_function(record._key)
+                    deserializing_value = True
+                    if value_function is not None and value_size >= 0:
+                        if value_takes_topic:
+                            record._value = value_function(topic, record._value)
+                        else:
+                            record._value = value_function(record._value)
                 found.append(record)
                 if key_size > 0:
                     size += key_size
@@ -355,6 +381,7 @@ class OpenBatch:
                 place += 10
         except Exception as error:
             self._failure = error
+            self._failed_field = "value" if deserializing_value else "key"
         self._next = index
         self._bytes = size
         return index - first

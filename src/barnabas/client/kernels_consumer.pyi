@@ -1,13 +1,13 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from barnabas.client.serialization import Deserializer
 from barnabas.record.batch import Buffer, TimestampType
 from barnabas.record.kernels import ColumnsBuilder
 
 COMPILED: bool
 
 Headers = tuple[tuple[str, bytes | None], ...]
-Deserializer = Callable[[str, bytes, Headers], Any]
 
 class ConsumerRecord:
     __match_args__: ClassVar[tuple[str, ...]]
@@ -71,6 +71,8 @@ class OpenBatch:
     def timestamp_type(self) -> int: ...
     @property
     def failure(self) -> Exception | None: ...
+    @property
+    def failed_field(self) -> str: ...
     @property
     def bytes_taken(self) -> int: ...
     def take(

@@ -18,13 +18,13 @@ from collections.abc import Iterable
 
 from crc32c import crc32c
 
-from barnabas.client.errors import CorruptRecordsError, RecordDeserializationError
+from barnabas.client.errors import CorruptRecordsError, PoisonRecordError
 from barnabas.client.kernels_consumer import (
     ConsumerRecord,
-    Deserializer,
     FetchedRecords,
     OpenBatch,
 )
+from barnabas.client.serialization import Deserializer
 from barnabas.record.batch import (
     ATTRIBUTES_OFFSET,
     BATCH_OVERHEAD,
@@ -141,7 +141,7 @@ class PartitionBuffer:
             if batch.failure is not None:
                 if count:
                     break
-                raise RecordDeserializationError(batch.peek_raw(), batch.failure)
+                raise _poison(batch, batch.failure)
         return count
 
     def take_columns(
@@ -259,5 +259,19 @@ class PartitionBuffer:
         raw = bytes(memoryview(records.data)[records.start : records.end])
         self.clear()
         return CorruptRecordsError(
-            self.topic, self.partition, self.position, next_offset, raw, error
+            self.topic, self.partition, self.position, next_offset, raw, str(error)
         )
+
+
+def _poison(batch: OpenBatch, cause: Exception) -> PoisonRecordError:
+    record = batch.peek_raw()
+    error = PoisonRecordError(
+        record.topic,
+        record.partition,
+        record.offset,
+        batch.failed_field,
+        f"{type(cause).__name__}: {cause}".rstrip(".: "),
+        record,
+    )
+    error.__cause__ = cause
+    return error
