@@ -182,7 +182,7 @@ class PoisonRecordError(DeserializationError):
             partition=partition,
             offset=offset,
             next_step=f"seek() to offset {offset + 1} to pass over it, or let the consumer do that "
-            "with on_poison='skip' or on_poison='dead-letter'.",
+            "with poison_records='skip' or poison_records='dead-letter'.",
         )
 
 

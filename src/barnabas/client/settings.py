@@ -20,8 +20,6 @@ Settings = TypeVar("Settings", bound="ClientSettings")
 _JAVA_ONLY = (
     "key.serializer",
     "value.serializer",
-    "key.deserializer",
-    "value.deserializer",
     "interceptor.classes",
     "metric.reporters",
     "metrics.",
@@ -133,6 +131,12 @@ class ConsumerSettings(ClientSettings):
     check_crcs: bool = True
     allow_auto_create_topics: bool = True
     partition_assignment_strategy: str = "range"
+    key_deserializer: Any = None
+    value_deserializer: Any = None
+    poison_records: str = "raise"
+    dead_letter_topic: str | None = None
+    interceptors: tuple[Any, ...] = ()
+    exclude_internal_topics: bool = True
 
 
 def parse_addresses(text: str) -> list[tuple[str, int]]:
@@ -208,6 +212,8 @@ def _check_together(settings: ClientSettings) -> None:
 
 def _convert(name: str, kind: str, value: Any) -> Any:
     dotted = name.replace("_", ".")
+    if kind in ("Any", "tuple[Any, ...]"):
+        return value
     if value is None and "None" in kind:
         return None
     if kind.startswith("int"):

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from barnabas.client.core.backoff import Backoff
 from barnabas.client.core.fetch_session import SESSION_ERRORS, FetchSession, SessionRequest, Wanted
 from barnabas.client.core.metadata import Broker, ClusterMetadata, TopicPartition
 from barnabas.client.core.partition_state import PartitionState, Step
-from barnabas.client.core.reset_policy import ResetPolicy
+from barnabas.client.core.reset_policy import LATEST, ResetPolicy
 from barnabas.client.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -81,6 +81,15 @@ class Asked(NamedTuple):
     offset: int
 
 
+class Given(NamedTuple):
+    """Where a partition stood before a turn gave records of it."""
+
+    state: PartitionState
+    version: int
+    position: int
+    epoch: int
+
+
 class NodeFetch(NamedTuple):
     """A request to one broker. `names` are the topics by id."""
 
@@ -119,6 +128,7 @@ class Fetcher:
         self._changed = True
         self._wake_at = NEVER
         self._has_failure = False
+        self._given: list[Given] = []
         self._look_at: dict[int, float] = {}  # when to look past full partitions
         self._not_before: dict[int, float] = {}  # brokers that refused a whole request
 
@@ -498,18 +508,33 @@ class Fetcher:
             state.seek(offset, epoch)
             self._regroup()
 
-    def offset_found(self, state: PartitionState, version: int, offset: int, epoch: int) -> None:
-        """The leader told the offset of a reset; it needs no validation."""
-        if self.holds(state, version):
+    def offset_found(self, state: PartitionState, version: int, offset: int) -> None:
+        """The leader told the offset of a reset. It tells of no record before it, so that there is
+        nothing to validate."""
+        if not self.holds(state, version):
+            return
+        if offset < 0:  # no record is as young as that
+            state.reset(LATEST)
+        else:
             self._learn(state)
             state.seek(offset)
-            state.buffer.epoch = state.next_epoch = epoch
-            self._regroup()
+        self._regroup()
+
+    def fail(self, states: Iterable[PartitionState], error: ClientError) -> None:
+        """What stands in the way of these partitions is for the reader to decide."""
+        for state in states:
+            self._fail(state, error)
 
     def not_positioned(self, state: PartitionState, version: int, now: float) -> None:
         """What was asked about a position was not told; it is asked again after a while."""
         if self.holds(state, version):
             self._retry_later(state, now)
+            self._changed = True
+
+    def cannot_validate(self, state: PartitionState, version: int) -> None:
+        """The leader is too old to tell."""
+        if self.holds(state, version) and state.step is Step.VALIDATE:
+            state.validated()
             self._changed = True
 
     def validated(
@@ -552,6 +577,20 @@ class Fetcher:
     def has_records(self) -> bool:
         return bool(self._ready)
 
+    def begin_turn(self) -> None:
+        """What was given until now has been dealt with."""
+        self._given.clear()
+
+    def take_back(self) -> None:
+        """What was given in this turn did not reach anybody; it is fetched again."""
+        for given in reversed(self._given):
+            state = given.state
+            if self.holds(state, given.version):
+                state.buffer.position, state.buffer.epoch = given.position, given.epoch
+                state.refetch()
+        self._given.clear()
+        self._changed = True
+
     def _queue(self, state: PartitionState) -> None:
         if not state.queued and not state.buffer.is_empty:
             state.queued = True
@@ -577,7 +616,9 @@ class Fetcher:
         most = self._settings.max_partition_fetch_bytes
         count = 0
         for state in self._turns():
-            bytes_before = state.buffer.bytes
+            buffer = state.buffer
+            bytes_before = buffer.bytes
+            self._given.append(Given(state, state.version, buffer.position, buffer.epoch))
             try:
                 count += take(state, limit - count)
             except (CorruptRecordsError, PoisonRecordError) as error:
@@ -608,9 +649,14 @@ class Fetcher:
         if not self._has_failure:
             return
         failed = [s for s in self.partitions.values() if s.failure is not None]
-        self._has_failure = len(failed) > 1
+        self._has_failure = False
         if failed:
-            failure, failed[0].failure = failed[0].failure, None
+            failure = failed[0].failure
+            for state in failed:
+                if state.failure is failure:
+                    state.failure = None
+                else:
+                    self._has_failure = True
             self._changed = True
             assert failure is not None
             raise failure
@@ -646,10 +692,16 @@ class Fetcher:
         self._release(state)
         return record
 
-    def positions(self) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Offset and leader epoch of each partition that has a position."""
-        return {
+    def positions(self, *, dealt_with: bool = False) -> dict[TopicPartition, tuple[int, int]]:
+        """Offset and leader epoch of each partition that has a position; with `dealt_with` those
+        before this turn, whose records may be half done."""
+        found = {
             p: (s.buffer.position, s.buffer.epoch)
             for p, s in self.partitions.items()
             if s.has_position
         }
+        if dealt_with:
+            for given in reversed(self._given):
+                if self.holds(given.state, given.version):
+                    found[given.state.partition] = (given.position, given.epoch)
+        return found
