@@ -61,7 +61,7 @@ test: lint peers ## everything: lint, then all tests (TESTS=tests/log for a part
 
 bench: $(VENV)/.installed-dev peers ## Barnabas and Apache Kafka side by side (ROUNDS=3, QUICK=1)
 	@$(COMPILE)
-	$(BIN)/python -m bench --cluster --rounds $(ROUNDS) $(if $(QUICK),--quick)
+	$(BIN)/python -m bench --cluster --clients --rounds $(ROUNDS) $(if $(QUICK),--quick)
 
 soak: $(VENV)/.installed ## simulated clusters with faults on all cores (SEEDS=1000, SEED=0, NODES=3)
 	@$(BIN)/python -m barnabas.sim --seed $(SEED) --seeds $(SEEDS) $(if $(NODES),--nodes $(NODES))

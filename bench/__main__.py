@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.peers import apache
 
-from bench import cluster, nodes, report, workloads
+from bench import clients, cluster, nodes, report, workloads
 
 PARTITIONS = 4
 
@@ -148,7 +148,14 @@ def main() -> None:
     parser.add_argument(
         "--cluster", nargs="?", const="also", choices=["also", "only"], help="three nodes as well"
     )
+    parser.add_argument(
+        "--clients", nargs="?", const="also", choices=["also", "only"],
+        help="the Python clients as well, against one Barnabas",
+    )  # fmt: skip
     options = parser.parse_args()
+    if options.clients == "only":
+        compare_clients(options.rounds, options.quick)
+        return
     systems = [options.only] if options.only else ["barnabas", "kafka"]
     facts: dict[str, Any] = {"rounds": options.rounds, "quick": options.quick, "kafka": None}
     if "kafka" in systems:
@@ -170,6 +177,18 @@ def main() -> None:
         f"\nmedian of {options.rounds}; Apache Kafka {facts['kafka']}, 3 nodes: {apache.VERSION}\n"
     )
     print(report.table(bench.samples))
+    if options.clients:
+        compare_clients(options.rounds, options.quick)
+
+
+def compare_clients(rounds: int, quick: bool) -> None:
+    directory = nodes.memory_directory() / f"barnabas-bench-clients-{time.time_ns()}"
+    compared = clients.ClientBench("barnabas", rounds, quick, directory)
+    compared.run()
+    facts = {"rounds": rounds, "quick": quick}
+    path = report.write_clients(compared.samples, Path(__file__).with_name("results"), facts)
+    print(f"\nwritten to {path}\n")
+    print(compared.table())
 
 
 if __name__ == "__main__":

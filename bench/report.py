@@ -114,18 +114,26 @@ def ratio(ours: list[float], theirs: list[float]) -> float | None:
 
 def write(samples: Samples, directory: Path, facts: dict[str, Any]) -> Path:
     """Everything measured, each sample by itself, as JSON named after the time of the run."""
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / time.strftime("%Y-%m-%dT%H-%M-%S.json")
     keys = {key for system in samples.values() for key in system}
     ratios = {
         key: ratio(samples["barnabas"].get(key, []), samples.get("kafka", {}).get(key, []))
         for key in sorted(keys)
     }
+    return save(directory, "", {**facts, "ratios": ratios, "samples": samples})
+
+
+def write_clients(samples: Any, directory: Path, facts: dict[str, Any]) -> Path:
+    """The same for the clients."""
+    return save(directory, "clients-", {**facts, "samples": samples})
+
+
+def save(directory: Path, prefix: str, document: dict[str, Any]) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / time.strftime(f"{prefix}%Y-%m-%dT%H-%M-%S.json")
     machine = {
         "cores": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
     }
-    document = {"machine": machine, **facts, "ratios": ratios, "samples": samples}
-    path.write_text(json.dumps(document, indent=2) + "\n")
+    path.write_text(json.dumps({"machine": machine, **document}, indent=2) + "\n")
     return path

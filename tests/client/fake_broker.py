@@ -33,6 +33,23 @@ def offer(*keys: ApiKey) -> ApiVersionsResponse:
     )
 
 
+def read_request(frame: bytes) -> tuple[ApiKey, int, int, Any]:
+    """Key, version, correlation id and message of a request, without its size."""
+    key, version = ApiKey(int.from_bytes(frame[:2], "big")), int.from_bytes(frame[2:4], "big")
+    position = 10 + max(int.from_bytes(frame[8:10], "big", signed=True), 0)
+    if request_header_version(key, version) >= 2:
+        position += 1
+    request, _ = codec.reader(request_class(key), version)(memoryview(frame), position, len(frame))
+    return key, version, int.from_bytes(frame[4:8], "big"), request
+
+
+def respond(response: Any, version: int, correlation_id: int) -> bytes:
+    """A whole answer, with its size."""
+    tags = b"\0" if response_header_version(ApiKey(response.API_KEY), version) >= 1 else b""
+    body = correlation_id.to_bytes(4, "big") + tags + codec.encode(response, version)
+    return len(body).to_bytes(4, "big") + body
+
+
 class FakeBroker:
     """`handle(key, version, request)` gives a response, bytes to send as they are, or None to hang
     up. `greeting` is sent as soon as a client connects."""
@@ -74,23 +91,13 @@ class FakeBroker:
         client.close()
 
     def _answer(self, frame: bytes) -> bytes | None:
-        key, version = ApiKey(int.from_bytes(frame[:2], "big")), int.from_bytes(frame[2:4], "big")
-        correlation = frame[4:8]
-        position = 10 + max(int.from_bytes(frame[8:10], "big", signed=True), 0)
-        if request_header_version(key, version) >= 2:
-            position += 1
-        read = codec.reader(request_class(key), version)
-        request, _ = read(memoryview(frame), position, len(frame))
+        key, version, correlation_id, request = read_request(frame)
         self.seen.append((key, version))
         assert self._handle is not None
         found = self._handle(key, version, request)
         if found is None or isinstance(found, bytes):
             return found
-        body = correlation
-        if response_header_version(key, version) >= 1:
-            body += b"\0"
-        body += codec.encode(found, version)
-        return len(body).to_bytes(4, "big") + body
+        return respond(found, version, correlation_id)
 
     def _read(self, client: socket.socket) -> bytes | None:
         head = self._exactly(client, 4)

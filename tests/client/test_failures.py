@@ -253,7 +253,7 @@ def test_the_advertised_address_is_blamed(admin_for: AdminFor) -> None:
         (ClientSettings, {"request.timeout.ms": "soon"}, "whole number"),
         (ClientSettings, {"request.timeout.ms": 0}, "too small"),
         (ClientSettings, {"bootstrap.server": "a:1"}, "Did you mean bootstrap.servers"),
-        (ClientSettings, {"security.protocol": "SSL"}, "PLAINTEXT"),
+        (ClientSettings, {"security.protocol": "TLS"}, "one of PLAINTEXT"),
         (ProducerSettings, {"acks": "2"}, "one of all"),
         (ProducerSettings, {"max.in.flight.requests.per.connection": 6}, "at most 5"),
         (ProducerSettings, {"enable.idempotence": "maybe"}, "neither true nor false"),

@@ -134,7 +134,7 @@ def test_a_refused_batch_fails_alone_and_a_new_producer_id_follows() -> None:
 
 def test_delivery_timeout() -> None:
     with OnePartition(lambda *_: ErrorCode.NOT_ENOUGH_REPLICAS) as broker:
-        producer = broker.producer(delivery_timeout_ms=100, linger_ms=0)
+        producer = broker.producer(delivery_timeout_ms=100, request_timeout_ms=50, linger_ms=0)
         sent = producer.send("t", "x")
         with pytest.raises(ClientError):
             producer.wait(sent, 5_000)

@@ -45,6 +45,7 @@ class Connect:
 
 def gather(bootstrap: str | None, config_file: str | None, pairs: Sequence[str]) -> dict[str, str]:
     """The options of a command line, from all their sources."""
+    share_options()
     options = {
         "bootstrap.servers": os.environ.get("BARNABAS_BOOTSTRAP_SERVERS") or DEFAULT_BOOTSTRAP
     }
@@ -58,6 +59,14 @@ def gather(bootstrap: str | None, config_file: str | None, pairs: Sequence[str])
     if bootstrap:
         options["bootstrap.servers"] = bootstrap
     return options
+
+
+def share_options() -> None:
+    """A command's options go to several clients and a file of them may be written for Java's, so
+    that one of them has no effect on some client is nothing to tell."""
+    import logging
+
+    logging.getLogger("barnabas.client.options").setLevel(logging.ERROR)
 
 
 def read_config_file(path: str) -> dict[str, str]:

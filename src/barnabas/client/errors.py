@@ -213,13 +213,10 @@ class QueueFull(ClientError):
 
     retriable = True
 
-    def __init__(self, queue: str, limit: int, *, next_step: str | None = None) -> None:
-        self.queue = queue
-        self.limit = limit
-        super().__init__(
-            f"There are {limit} {queue} already, and no more are taken.",
-            next_step=next_step or "Wait for some of them to end.",
-        )
+    def __init__(
+        self, message: str, *, next_step: str | None = "Wait for some of them to end."
+    ) -> None:
+        super().__init__(message, next_step=next_step)
 
 
 class ConnectionFailure(ClientError):

@@ -140,9 +140,7 @@ class Sender:
     def _init_producer_id(self) -> None:
         from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
 
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=self.settings.transaction_timeout_ms
-        )
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         response = self.cluster.call_any(request, "a producer id")
         if response.error_code != ErrorCode.NONE:
             raise broker_error(response.error_code, subject="producer id")

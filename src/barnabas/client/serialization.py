@@ -200,9 +200,6 @@ _FORMS: dict[str, tuple[Encode, Decode] | None] = {
 }
 NAMES = tuple(_FORMS)
 _SYNONYMS = {"str": "string", "integer": "int"}
-_JAVA = {"ByteArray": "bytes", "ByteBuffer": "bytes", "Bytes": "bytes", "UUID": "uuid"}
-_JAVA |= {"String": "string", "Short": "short", "Integer": "int", "Long": "long"}
-_JAVA |= {"Float": "float", "Double": "double"}
 
 
 def not_bytes(topic: str, field: str, value: Any) -> SerializationError:
@@ -227,7 +224,8 @@ def _function(given: Given, option: str, side: int) -> Callable[..., Any] | None
             f"{option} is of type {type(given).__name__}.",
             next_step=f"Give a callable, or one of {', '.join(NAMES)}.",
         )
-    name, _, encoding = _canonical(given).partition(":")
+    name, _, encoding = given.strip().lower().partition(":")
+    name = _SYNONYMS.get(name, name)
     if name not in _FORMS or (encoding and name != "string"):
         raise _unknown(given, name, option)
     try:
@@ -235,16 +233,6 @@ def _function(given: Given, option: str, side: int) -> Callable[..., Any] | None
     except LookupError:
         raise OptionError(f"{option}={given!r}: there is no encoding {encoding!r}.") from None
     return None if form is None else form[side]
-
-
-def _canonical(name: str) -> str:
-    """`string` for "string", "str" and "org.apache.kafka.common.serialization.StringSerializer"."""
-    last = name.strip().rsplit(".", 1)[-1]
-    for ending in ("Deserializer", "Serializer"):
-        if last.endswith(ending):
-            return _JAVA.get(last.removesuffix(ending), name)
-    lower = name.strip().lower()
-    return _SYNONYMS.get(lower, lower)
 
 
 def _unknown(given: str, name: str, option: str) -> OptionError:

@@ -1,142 +1,545 @@
 """The options of the clients: Kafka's names, as keywords with underscores or as keys with dots.
 
-One frozen dataclass for each client. A field's name with dots instead of underscores is the option's
-name, its type is how text is read, its default is Apache Kafka's. A wrong value says what is allowed;
-an unknown name is an error that suggests the nearest one. Options that only mean something to a Java
-client (class names, JMX, its interceptors) are known here by prefix so that a properties file written
-for it can be used unchanged; `ignored` tells which those were.
+One frozen dataclass for each client; `options.py` says how its rows are read. Defaults are Apache
+Kafka's, but for what the operating system knows better (the sizes of socket buffers) and for what
+would only be right in Java. `check` holds what options demand of each other, and makes of the
+options that were given the ones that follow from them.
+
+Every option in these tables is acted upon; a test looks for who does it. What Kafka's own clients
+have besides is in `no_effect.py`.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from barnabas.client import options
 from barnabas.client.errors import OptionError
+from barnabas.client.no_effect import NO_EFFECT
+from barnabas.client.options import LONG_MAX, change, dotted, option
+from barnabas.client.security_options import SecuritySettings
+
+__all__ = [
+    "AdminSettings",
+    "ClientSettings",
+    "ConsumerSettings",
+    "ProducerSettings",
+    "gather",
+    "load",
+    "parse_addresses",
+]
+
+logger = logging.getLogger(__name__)
 
 Settings = TypeVar("Settings", bound="ClientSettings")
+Given = frozenset[str]
 
-_JAVA_ONLY = (
-    "key.serializer",
-    "value.serializer",
-    "interceptor.classes",
-    "metric.reporters",
-    "metrics.",
-    "auto.include.jmx.reporter",
-    "enable.metrics.push",
-    "client.dns.lookup",
-    "config.providers",
-    "exclude.internal.topics",
-    "group.protocol",
-    "partitioner.class",
-    "partitioner.availability.timeout.ms",
-    "partitioner.adaptive.partitioning.enable",
-    "socket.connection.setup.timeout.max.ms",
-    "metadata.max.idle.ms",
-    "metadata.recovery.",
-    "retries",
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.zstd.level",
-    "ssl.",
-    "sasl.",
+_DURATION = re.compile(
+    r"P(?:(\d+)D)?(?:T(?=[\d.])(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?", re.IGNORECASE
 )
-
-_CHOICES = {
-    "security_protocol": ("PLAINTEXT",),
-    "acks": ("all", "-1", "0", "1"),
-    "compression_type": ("none", "gzip", "snappy", "lz4", "zstd"),
-    "isolation_level": ("read_uncommitted", "read_committed"),
-}
-_LEAST = {
-    "request_timeout_ms": 1,
-    "default_api_timeout_ms": 1,
-    "batch_size": 0,
-    "linger_ms": 0,
-    "buffer_memory": 1024,
-    "max_block_ms": 0,
-    "max_request_size": 1,
-    "max_in_flight_requests_per_connection": 1,
-    "delivery_timeout_ms": 1,
-    "max_poll_records": 1,
-    "fetch_min_bytes": 0,
-    "fetch_max_bytes": 1,
-    "fetch_max_wait_ms": 0,
-    "max_partition_fetch_bytes": 1,
-    "session_timeout_ms": 1,
-    "heartbeat_interval_ms": 1,
-    "max_poll_interval_ms": 1,
+BY_DURATION = "by_duration:"
+_JAVA_ASSIGNORS = {
+    f"org.apache.kafka.clients.consumer.{name}Assignor": ours
+    for name, ours in (
+        ("Range", "range"),
+        ("RoundRobin", "roundrobin"),
+        ("Sticky", "sticky"),
+        ("CooperativeSticky", "cooperative-sticky"),
+    )
 }
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSettings:
-    bootstrap_servers: str = "localhost:9092"
-    bootstrap_controllers: str = ""
-    client_id: str = "barnabas"
-    client_rack: str = ""
-    security_protocol: str = "PLAINTEXT"
-    request_timeout_ms: int = 30_000
-    default_api_timeout_ms: int = 60_000
-    socket_connection_setup_timeout_ms: int = 10_000
-    reconnect_backoff_ms: int = 50
-    reconnect_backoff_max_ms: int = 1_000
-    connections_max_idle_ms: int = 540_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    metadata_max_age_ms: int = 300_000
-    send_buffer_bytes: int = -1
-    receive_buffer_bytes: int = -1
+class ClientSettings(SecuritySettings):
+    bootstrap_servers: str = option(
+        "localhost:9092",
+        "Brokers to ask first, as HOST:PORT,HOST:PORT. They tell of all others.",
+    )
+    bootstrap_controllers: str = option(
+        "", "For an admin: controllers to ask instead of brokers, as HOST:PORT,HOST:PORT."
+    )
+    client_id: str = option(
+        "barnabas", "A name for this client in the brokers' logs, metrics and quotas."
+    )
+    request_timeout_ms: int = option(
+        30_000, "How long the answer to one request is waited for before it is sent again.", least=1
+    )
+    default_api_timeout_ms: int = option(
+        60_000, "How long a call without a timeout of its own may take, with all retries.", least=1
+    )
+    socket_connection_setup_timeout_ms: int = option(
+        10_000,
+        "How long a broker may take to accept a connection; doubled with every failure in a row.",
+        least=1,
+        most=LONG_MAX,
+    )
+    socket_connection_setup_timeout_max_ms: int = option(
+        30_000, "What that doubling ends at.", least=1, most=LONG_MAX
+    )
+    connections_max_idle_ms: int = option(
+        540_000,
+        "A connection that nobody used for so long is closed; -1 never.",
+        least=-1,
+        most=LONG_MAX,
+    )
+    reconnect_backoff_ms: int = option(
+        50,
+        "How long to wait before a broker is connected to again; doubled with every failure in a row.",
+        least=0,
+        most=LONG_MAX,
+    )
+    reconnect_backoff_max_ms: int = option(
+        1_000, "What that doubling ends at.", least=0, most=LONG_MAX
+    )
+    retry_backoff_ms: int = option(
+        100,
+        "How long to wait before a request that failed is sent again; doubled with every failure.",
+        least=0,
+        most=LONG_MAX,
+    )
+    retry_backoff_max_ms: int = option(1_000, "What that doubling ends at.", least=0, most=LONG_MAX)
+    metadata_max_age_ms: int = option(
+        300_000,
+        "What is known of topics and brokers is asked for again after this time, even if nothing "
+        "seems wrong.",
+        least=0,
+        most=LONG_MAX,
+    )
+    metadata_recovery_strategy: str = option(
+        "rebootstrap",
+        "When no known broker can be reached: rebootstrap begins again with bootstrap.servers, "
+        "none keeps trying the known ones.",
+        choices=("rebootstrap", "none"),
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = option(
+        300_000,
+        "rebootstrap also happens when no broker answered for metadata in this time.",
+        least=0,
+        most=LONG_MAX,
+    )
+    send_buffer_bytes: int = option(
+        -1, "SO_SNDBUF of connections; -1 leaves it to the operating system.", least=-1
+    )
+    receive_buffer_bytes: int = option(
+        -1, "SO_RCVBUF of connections; -1 leaves it to the operating system.", least=-1
+    )
+    metrics_sample_window_ms: int = option(
+        30_000,
+        "Rates and averages in metrics are of the last metrics.num.samples times this.",
+        least=1,
+        most=LONG_MAX,
+    )
+    metrics_num_samples: int = option(2, "See metrics.sample.window.ms.", least=1)
 
     def addresses(self) -> list[tuple[str, int]]:
         """The bootstrap servers, or the controllers if those are given, as (host, port)."""
         return parse_addresses(self.bootstrap_controllers or self.bootstrap_servers)
 
+    def check(self, given: Given) -> None:
+        self.addresses()
+        self.check_security()
+        for name in ("retry_backoff", "reconnect_backoff", "socket_connection_setup_timeout"):
+            first, most = f"{name}_ms", f"{name}_max_ms"
+            if getattr(self, first) <= getattr(self, most):
+                continue
+            if first in given and most in given:
+                raise OptionError(
+                    f"{dotted(first)} ({getattr(self, first)}) is above {dotted(most)} "
+                    f"({getattr(self, most)}).",
+                    next_step=f"Raise {dotted(most)}.",
+                )
+            if first in given:
+                change(self, **{most: getattr(self, first)})
+            else:
+                change(self, **{first: getattr(self, most)})
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings(ClientSettings):
+    connections_max_idle_ms: int = option(
+        300_000,
+        "A connection that nobody used for so long is closed; -1 never.",
+        least=-1,
+        most=LONG_MAX,
+    )
+    retries: int = option(
+        options.INT_MAX,
+        "How often a call tries again; default.api.timeout.ms ends it before that.",
+        least=0,
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings(ClientSettings):
-    acks: str = "all"
-    linger_ms: int = 5
-    batch_size: int = 16_384
-    buffer_memory: int = 33_554_432
-    max_block_ms: int = 60_000
-    max_request_size: int = 1_048_576
-    compression_type: str = "none"
-    compression_level: int | None = None
-    enable_idempotence: bool = True
-    max_in_flight_requests_per_connection: int = 5
-    delivery_timeout_ms: int = 120_000
-    partitioner_ignore_keys: bool = False
-    transactional_id: str | None = None
-    transaction_timeout_ms: int = 60_000
+    key_serializer: Any = option(
+        None, "What makes bytes of keys: a name (json, string, int, …) or a function."
+    )
+    value_serializer: Any = option(None, "What makes bytes of values: a name or a function.")
+    acks: str = option(
+        "all",
+        "Who must have a record before it counts as sent: all in-sync replicas (all, or -1), the "
+        "leader (1), nobody (0).",
+        choices={"all": "all", "-1": "all", "0": "0", "1": "1"},
+    )
+    enable_idempotence: bool = option(
+        True,
+        "A record that must be sent again is never written twice, nor out of order. Goes off when "
+        "acks or retries are set to what excludes it.",
+    )
+    linger_ms: int = option(
+        5, "How long a batch that is not full waits for more records.", least=0, most=LONG_MAX
+    )
+    batch_size: int = option(
+        16_384, "How many bytes of records for one partition go into one batch.", least=0
+    )
+    buffer_memory: int = option(
+        33_554_432,
+        "How many bytes of records may wait to be sent. Beyond it, send() waits.",
+        least=1_024,
+        most=LONG_MAX,
+    )
+    max_block_ms: int = option(
+        60_000,
+        "How long send() may wait for metadata and for room in buffer.memory.",
+        least=0,
+        most=LONG_MAX,
+    )
+    max_request_size: int = option(
+        1_048_576, "How large a request may be, and so a record, before compression.", least=1
+    )
+    max_in_flight_requests_per_connection: int = option(
+        5,
+        "How many requests to one broker may be without an answer. At most 5 with "
+        "enable.idempotence.",
+        least=1,
+    )
+    retries: int = option(
+        options.INT_MAX,
+        "How often a batch is sent again; delivery.timeout.ms ends it before that.",
+        least=0,
+    )
+    delivery_timeout_ms: int = option(
+        120_000,
+        "A record that is not acknowledged after this time from send() on has failed. At least "
+        "linger.ms and request.timeout.ms together.",
+        least=1,
+    )
+    compression_type: str = option(
+        "none",
+        "What batches are compressed with.",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+    )
+    compression_level: int | None = option(
+        None, "The level of whichever compression.type is used.", least=-131_072, most=22
+    )
+    compression_gzip_level: int = option(
+        -1, "The level of gzip; -1 is its default.", least=-1, most=9
+    )
+    compression_lz4_level: int = option(9, "The level of lz4.", least=1, most=17)
+    compression_zstd_level: int = option(3, "The level of zstd.", least=-131_072, most=22)
+    partitioner: Any = option(
+        None,
+        "Which partition a record without one goes to: round_robin, or a function "
+        "(topic, key, value, partitions) -> partition. Without it: by the hash of the key, and "
+        "without a key to one partition for a batch's length.",
+    )
+    partitioner_ignore_keys: bool = option(
+        False, "Records with a key are spread as those without one are."
+    )
+    partitioner_adaptive_partitioning_enable: bool = option(
+        True, "Records without a key go more often to partitions whose brokers are quicker."
+    )
+    partitioner_availability_timeout_ms: int = option(
+        0,
+        "Records without a key avoid a partition whose batches could not be sent for this time; "
+        "0 never does.",
+        least=0,
+        most=LONG_MAX,
+    )
+    metadata_max_idle_ms: int = option(
+        300_000,
+        "A topic that nothing was sent to for this time is no longer kept up to date.",
+        least=5_000,
+        most=LONG_MAX,
+    )
+    interceptors: tuple[Any, ...] = option(
+        (), "Objects with on_send or on_acknowledgement, called in this order."
+    )
+    transactional_id: str | None = option(None, "Transactions are not supported yet.")
+
+    def check(self, given: Given) -> None:
+        ClientSettings.check(self, given)
+        if self.transactional_id is not None:
+            raise OptionError(
+                f"transactional.id={self.transactional_id!r}: this client does not support "
+                "transactions yet.",
+                next_step="Leave transactional.id out; with enable.idempotence nothing is written "
+                "twice by retries.",
+            )
+        self._check_idempotence(given)
+        self._check_delivery_timeout(given)
+        self._choose_level(given)
+
+    def _check_idempotence(self, given: Given) -> None:
+        if not self.enable_idempotence:
+            return
+        against = ""
+        if self.acks != "all":
+            against = f"acks=all, not acks={self.acks}"
+        elif self.retries == 0:
+            against = "retries above 0"
+        if against and "enable_idempotence" not in given:
+            # Apache's producer goes without idempotence when only the other option was set.
+            change(self, enable_idempotence=False)
+            return
+        if against:
+            raise OptionError(
+                f"enable.idempotence=true needs {against}.",
+                next_step="Change that, or set enable.idempotence=false.",
+            )
+        if self.max_in_flight_requests_per_connection > 5:
+            raise OptionError(
+                "enable.idempotence allows at most 5 max.in.flight.requests.per.connection, not "
+                f"{self.max_in_flight_requests_per_connection}.",
+                next_step="Lower that, or set enable.idempotence=false.",
+            )
+
+    def _check_delivery_timeout(self, given: Given) -> None:
+        least = self.linger_ms + self.request_timeout_ms
+        if self.delivery_timeout_ms >= least:
+            return
+        if "delivery_timeout_ms" not in given:
+            change(self, delivery_timeout_ms=min(least, options.INT_MAX))
+            return
+        raise OptionError(
+            f"delivery.timeout.ms ({self.delivery_timeout_ms}) is less than linger.ms "
+            f"({self.linger_ms}) and request.timeout.ms ({self.request_timeout_ms}) together.",
+            next_step=f"Raise it to {least}, or lower request.timeout.ms.",
+        )
+
+    def _choose_level(self, given: Given) -> None:
+        name = f"compression_{self.compression_type}_level"
+        if name in given and "compression_level" not in given:
+            level: int = getattr(self, name)
+            change(
+                self, compression_level=None if level == options.default_of(_row(name)) else level
+            )
+        if self.compression_level is None:
+            return
+        ranges = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+        least, most = ranges.get(self.compression_type, (self.compression_level,) * 2)
+        if not least <= self.compression_level <= most or self.compression_level == 0 == most:
+            raise OptionError(
+                f"compression.level={self.compression_level} is not a level of "
+                f"{self.compression_type}: those are {least} to {most}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings(ClientSettings):
-    group_id: str | None = None
-    group_instance_id: str | None = None
-    auto_offset_reset: str = "latest"
-    enable_auto_commit: bool = True
-    auto_commit_interval_ms: int = 5_000
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    max_poll_records: int = 500
-    fetch_min_bytes: int = 1
-    fetch_max_bytes: int = 52_428_800
-    fetch_max_wait_ms: int = 500
-    max_partition_fetch_bytes: int = 1_048_576
-    isolation_level: str = "read_uncommitted"
-    check_crcs: bool = True
-    allow_auto_create_topics: bool = True
-    partition_assignment_strategy: str = "range"
-    key_deserializer: Any = None
-    value_deserializer: Any = None
-    poison_records: str = "raise"
-    dead_letter_topic: str | None = None
-    interceptors: tuple[Any, ...] = ()
-    exclude_internal_topics: bool = True
+    key_deserializer: Any = option(
+        None, "What makes keys of bytes: a name (json, string, int, …) or a function."
+    )
+    value_deserializer: Any = option(None, "What makes values of bytes: a name or a function.")
+    group_id: str | None = option(
+        None, "The group this consumer belongs to: needed to subscribe() and to commit()."
+    )
+    group_instance_id: str | None = option(
+        None,
+        "A name of this member that stays: it may restart within session.timeout.ms and keeps its "
+        "partitions.",
+    )
+    group_protocol: str = option(
+        "classic",
+        "How the group agrees on assignments. Only classic is supported yet.",
+        choices=("classic", "consumer"),
+    )
+    partition_assignment_strategy: tuple[Any, ...] = option(
+        ("range", "cooperative-sticky"),
+        "How partitions are shared out, in order of preference: range, roundrobin, sticky, "
+        "cooperative-sticky, or an assignor of your own. The group uses the first one all know.",
+    )
+    session_timeout_ms: int = option(
+        45_000, "A member that sends no heartbeat for so long is put out of the group.", least=1
+    )
+    heartbeat_interval_ms: int = option(
+        3_000, "How often a heartbeat is sent. Below session.timeout.ms.", least=1
+    )
+    max_poll_interval_ms: int = option(
+        300_000,
+        "A member that does not call poll() for so long leaves the group, so that others go on.",
+        least=1,
+    )
+    max_poll_records: int = option(500, "How many records one poll() returns at most.", least=1)
+    enable_auto_commit: bool = option(
+        True, "Positions are committed by themselves. Off without a group.id."
+    )
+    auto_commit_interval_ms: int = option(5_000, "How often that happens.", least=0)
+    auto_offset_reset: str = option(
+        "latest",
+        "Where to begin when there is no committed offset, or it is gone: earliest, latest, none "
+        "(an error), or by_duration:PT1H (records of the last hour, in ISO 8601).",
+    )
+    fetch_min_bytes: int = option(
+        1, "A broker waits until it has so many bytes, up to fetch.max.wait.ms.", least=0
+    )
+    fetch_max_bytes: int = option(
+        52_428_800,
+        "How many bytes a broker answers at once; a single larger batch still comes.",
+        least=1,
+    )
+    fetch_max_wait_ms: int = option(500, "How long a broker waits for fetch.min.bytes.", least=0)
+    max_partition_fetch_bytes: int = option(
+        1_048_576,
+        "How many of these bytes are of one partition; a single larger batch still comes.",
+        least=1,
+    )
+    isolation_level: str = option(
+        "read_uncommitted",
+        "read_committed passes over records of transactions that were aborted, and waits for the "
+        "end of open ones.",
+        choices=("read_uncommitted", "read_committed"),
+    )
+    check_crcs: bool = option(True, "Checksums of batches are checked.")
+    allow_auto_create_topics: bool = option(
+        True, "Subscribing to a topic that is not there may make the broker create it."
+    )
+    exclude_internal_topics: bool = option(
+        True, "A pattern does not match topics that Kafka keeps for itself."
+    )
+    client_rack: str = option(
+        "", "Where this client is. A broker may then name a replica in the same place to read from."
+    )
+    interceptors: tuple[Any, ...] = option(
+        (), "Objects with on_consume or on_commit, called in this order."
+    )
+    poison_records: str = option(
+        "raise",
+        "What to do with a record whose bytes cannot be decoded: raise PoisonRecordError, skip it, "
+        "or send it to dead.letter.topic (dead-letter).",
+        choices=("raise", "skip", "dead-letter"),
+    )
+    dead_letter_topic: str | None = option(
+        None,
+        "Where poison_records=dead-letter sends them, with headers that say why and wherefrom.",
+    )
+
+    @property
+    def reset_duration_ms(self) -> int | None:
+        """How far back `auto.offset.reset=by_duration:…` goes; None for the other values."""
+        if not self.auto_offset_reset.startswith(BY_DURATION):
+            return None
+        return parse_duration_ms(self.auto_offset_reset.removeprefix(BY_DURATION))
+
+    def check(self, given: Given) -> None:
+        ClientSettings.check(self, given)
+        self._check_group(given)
+        self._check_reset()
+        if self.fetch_min_bytes > self.fetch_max_bytes:
+            raise OptionError(
+                f"fetch.min.bytes ({self.fetch_min_bytes}) is above fetch.max.bytes "
+                f"({self.fetch_max_bytes}), so every fetch would wait for fetch.max.wait.ms.",
+                next_step="Lower fetch.min.bytes.",
+            )
+        if self.poison_records == "dead-letter" and not self.dead_letter_topic:
+            raise OptionError("poison.records=dead-letter needs dead.letter.topic.")
+
+    def _check_group(self, given: Given) -> None:
+        if self.group_id is not None and not self.group_id.strip():
+            raise OptionError(
+                "group.id is empty.",
+                next_step="Give the group a name, or leave group.id out to read without a group.",
+            )
+        if self.group_instance_id == "":
+            raise OptionError("group.instance.id is empty.", next_step="Name it or leave it out.")
+        if self.group_protocol == "consumer":
+            raise OptionError(
+                "group.protocol=consumer is not supported by this client yet.",
+                next_step="Use group.protocol=classic; one group may have members of both.",
+            )
+        if self.group_id is None and self.enable_auto_commit:
+            if "enable_auto_commit" in given:
+                raise OptionError(
+                    "enable.auto.commit=true needs a group.id, under which offsets are kept.",
+                    next_step="Give one, or set enable.auto.commit=false.",
+                )
+            change(self, enable_auto_commit=False)
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise OptionError(
+                f"heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be below "
+                f"session.timeout.ms ({self.session_timeout_ms}).",
+                next_step=f"Set it to {max(self.session_timeout_ms // 3, 1)} or so.",
+            )
+        change(
+            self,
+            partition_assignment_strategy=tuple(
+                _JAVA_ASSIGNORS.get(each, each) if isinstance(each, str) else each
+                for each in self.partition_assignment_strategy
+            ),
+        )
+        if not self.partition_assignment_strategy:
+            raise OptionError(
+                "partition.assignment.strategy is empty.",
+                next_step="Name at least one, for example cooperative-sticky.",
+            )
+
+    def _check_reset(self) -> None:
+        value = self.auto_offset_reset.lower()
+        if value in ("earliest", "latest", "none"):
+            change(self, auto_offset_reset=value)
+            return
+        if value.startswith(BY_DURATION):
+            duration = self.auto_offset_reset[len(BY_DURATION) :]
+            if parse_duration_ms(duration) is not None:
+                change(self, auto_offset_reset=BY_DURATION + duration)
+                return
+        raise OptionError(
+            f"auto.offset.reset={self.auto_offset_reset!r} is not one of earliest, latest, none, "
+            "by_duration:PnDTnHnMn.nS.",
+            next_step="For example by_duration:PT90M for the last ninety minutes.",
+        )
+
+
+TABLES: dict[str, type[ClientSettings]] = {
+    "producer": ProducerSettings,
+    "consumer": ConsumerSettings,
+    "admin": AdminSettings,
+}
+
+_CLASS_OPTIONS = ("key_serializer", "value_serializer", "key_deserializer", "value_deserializer")
+
+
+def load(
+    cls: type[Settings], options_given: Mapping[str, Any], *, ignored: list[str] | None = None
+) -> Settings:
+    """Settings from options under either spelling; see `options.load`."""
+    elsewhere = dict(NO_EFFECT)
+    for client, table in TABLES.items():
+        for row in fields(table):
+            elsewhere.setdefault(dotted(row.name), f"it is an option of the {client}")
+    return options.load(
+        cls, options_given, ignored=ignored, elsewhere=elsewhere, java_classes=_CLASS_OPTIONS
+    )
+
+
+def gather(
+    cls: type[Settings], given: Mapping[str, Any] | Settings | None, keywords: Mapping[str, Any]
+) -> Settings:
+    """What a client was made with: `Producer({…}, linger_ms=5)`, or settings that are ready."""
+    if isinstance(given, cls):
+        if keywords:
+            raise OptionError(f"{cls.__name__} are given, and options besides them.")
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise OptionError(
+            f"Options are a mapping, not {type(given).__name__}.",
+            next_step="Give keywords (bootstrap_servers=…) or a dict with Kafka's names.",
+        )
+    return load(cls, options.together(given, keywords))
 
 
 def parse_addresses(text: str) -> list[tuple[str, int]]:
@@ -163,92 +566,15 @@ def parse_addresses(text: str) -> list[tuple[str, int]]:
     return found
 
 
-def load(
-    cls: type[Settings], options: Mapping[str, Any], *, ignored: list[str] | None = None
-) -> Settings:
-    """Settings from options under either spelling. Unknown names raise unless `ignored` takes them."""
-    known = {field.name: field for field in fields(cls)}
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        key = name.replace(".", "_").replace("-", "_")
-        if key in known:
-            values[key] = _convert(key, str(known[key].type), value)
-            continue
-        dotted = name.replace("_", ".")
-        java_only = any(dotted == p or (p[-1] == "." and dotted.startswith(p)) for p in _JAVA_ONLY)
-        other_client = any(
-            key in {f.name for f in fields(other)} for other in (ProducerSettings, ConsumerSettings)
-        )
-        if ignored is not None or other_client or java_only:
-            if ignored is not None:
-                ignored.append(dotted)
-            continue
-        raise _unknown(dotted, [n.replace("_", ".") for n in known])
-    settings = cls(**values)
-    _check_together(settings)
-    return settings
-
-
-def _check_together(settings: ClientSettings) -> None:
-    settings.addresses()
-    if isinstance(settings, ProducerSettings):
-        if settings.enable_idempotence and settings.acks not in ("all", "-1"):
-            # Apache's producer turns idempotence off when only acks was set; so does this one.
-            object.__setattr__(settings, "enable_idempotence", False)
-        if settings.enable_idempotence and settings.max_in_flight_requests_per_connection > 5:
-            raise OptionError(
-                "enable.idempotence allows at most 5 max.in.flight.requests.per.connection, not "
-                f"{settings.max_in_flight_requests_per_connection}."
-            )
-    if (
-        isinstance(settings, ConsumerSettings)
-        and settings.heartbeat_interval_ms >= settings.session_timeout_ms
-    ):
-        raise OptionError(
-            f"heartbeat.interval.ms ({settings.heartbeat_interval_ms}) must be below "
-            f"session.timeout.ms ({settings.session_timeout_ms})."
-        )
-
-
-def _convert(name: str, kind: str, value: Any) -> Any:
-    dotted = name.replace("_", ".")
-    if kind in ("Any", "tuple[Any, ...]"):
-        return value
-    if value is None and "None" in kind:
+def parse_duration_ms(text: str) -> int | None:
+    """An ISO 8601 duration of days and less, such as P1DT2H or PT0.5S; None if it is not one."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         return None
-    if kind.startswith("int"):
-        try:
-            number = int(value)
-        except (TypeError, ValueError):
-            raise OptionError(f"{dotted}={value!r} is not a whole number.") from None
-        least = _LEAST.get(name)
-        if least is not None and number < least:
-            raise OptionError(f"{dotted}={number} is too small: the least is {least}.")
-        return number
-    if kind == "bool":
-        if isinstance(value, bool):
-            return value
-        text = str(value).strip().lower()
-        if text not in ("true", "false"):
-            raise OptionError(f"{dotted}={value!r} is neither true nor false.")
-        return text == "true"
-    if isinstance(value, (list, tuple)):
-        value = ",".join(str(item) for item in value)
-    text = str(value).strip()
-    choices = _CHOICES.get(name)
-    if choices is not None and text not in choices:
-        if name == "security_protocol":
-            raise OptionError(
-                f"{dotted}={text} is not supported by this client.",
-                next_step="Use a PLAINTEXT listener of the broker.",
-            )
-        raise OptionError(f"{dotted}={text!r} is not one of {', '.join(choices)}.")
-    return text
+    days, hours, minutes, seconds, fraction = (part or "0" for part in match.groups())
+    whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole * 1_000 + int(fraction.ljust(9, "0")) // 1_000_000
 
 
-def _unknown(name: str, known: list[str]) -> OptionError:
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"Did you mean {near[0]}?" if near else "See the list of client options in the manual."
-    return OptionError(f"There is no client option {name!r}.", next_step=hint)
+def _row(name: str) -> Any:
+    return next(row for row in fields(ProducerSettings) if row.name == name)

@@ -68,8 +68,9 @@ def client_options(
     bootstrap: str, config_file: str | None = None, pairs: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Options for a client from what a script was given."""
-    from barnabas.cli.connect import read_config_file
+    from barnabas.cli.connect import read_config_file, share_options
 
+    share_options()
     options: dict[str, Any] = {}
     if config_file is not None:
         options.update(read_config_file(config_file))
