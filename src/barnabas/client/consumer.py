@@ -16,6 +16,7 @@ from typing import Any
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.administration.topics import EARLIEST, LATEST, OffsetAnswer
 from barnabas.client.blocking.connection import Connection
+from barnabas.client.blocking.membership import Membership
 from barnabas.client.core.fetcher import (
     READ_COMMITTED,
     ConsumedRecord,
@@ -25,7 +26,6 @@ from barnabas.client.core.fetcher import (
 )
 from barnabas.client.core.metadata import TopicPartition
 from barnabas.client.errors import ClientError, OffsetOutOfRangeError, OptionError, broker_error
-from barnabas.client.membership import Membership
 from barnabas.client.settings import ConsumerSettings, load
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.uuids import ZERO

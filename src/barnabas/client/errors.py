@@ -55,6 +55,7 @@ __all__ = [
     "PoisonRecordError",
     "ProtocolMismatch",
     "QueueFull",
+    "RebalanceInProgressError",
     "RecordTooLargeError",
     "RequestTimeout",
     "SerializationError",
@@ -607,6 +608,10 @@ class LogTruncationError(ClientError):
             next_step="Undo what was done with the records from there on, then seek() to the offset "
             "to go on from.",
         )
+
+
+class RebalanceInProgressError(BrokerError):
+    """A commit came while the group was being rebalanced; the member still owns its partitions."""
 
 
 _CLASSES: dict[str, type[BrokerError]] = {
