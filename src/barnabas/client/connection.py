@@ -284,7 +284,7 @@ class Connection:
             self._reactor.call_soon(lambda: done(None, error))
             return
         if len(self._in_flight) >= MAX_IN_FLIGHT:
-            full = QueueFull(f"requests to {self.address} in flight", MAX_IN_FLIGHT)
+            full = QueueFull(f"{MAX_IN_FLIGHT} requests to {self.address} await their answers.")
             self._reactor.call_soon(lambda: done(None, full))
             return
         try:

@@ -7,7 +7,7 @@ Each question is asked once; whatever fails is asked again after the partition's
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
@@ -27,7 +27,7 @@ VALIDATES_FROM: Final = 3
 """Before this version OffsetForLeaderEpoch was for brokers, and needed rights over the cluster."""
 
 Committed = Callable[
-    [Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, tuple[int, int]]]
+    [Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, tuple[int, int]]]
 ]
 """Gives (offset, leader epoch) of those partitions that have a committed offset."""
 

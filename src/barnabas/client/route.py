@@ -116,7 +116,7 @@ class Route:
         if self.closed:
             self._refuse(done, ClosedError("The client is closed."))
         elif len(self._waiting) >= MAX_WAITING:
-            self._refuse(done, QueueFull(f"requests waiting for {self._name()}", MAX_WAITING))
+            self._refuse(done, QueueFull(f"{MAX_WAITING} requests wait for {self._name()}."))
         else:
             self._waiting.append((request, done, version, highest, timeout_ms, answered, what))
             self._connect()

@@ -677,11 +677,15 @@ class Fetcher:
         )
 
     def take_columns(
-        self, columns: ColumnsBuilder, limit: int, runs: list[tuple[str, int, int, int]]
+        self,
+        columns: ColumnsBuilder,
+        limit: int,
+        runs: list[tuple[str, int, int, int]],
+        max_bytes: int,
     ) -> int:
         """The same as rows of columns, as `PartitionBuffer.take_columns` has it."""
         return self._serve(
-            limit, lambda state, left: state.buffer.take_columns(columns, left, runs)
+            limit, lambda state, left: state.buffer.take_columns(columns, left, runs, max_bytes)
         )
 
     def skip_record(self, partition: TopicPartition) -> ConsumerRecord:

@@ -1,12 +1,18 @@
-"""Offsets that a consumer commits, and the forms in which a caller may give them."""
+"""Partitions and offsets as a caller gives them, and as a consumer gives them back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.core.metadata import TopicPartition
 from barnabas.client.errors import OptionError
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; equal to the plain tuple."""
+
+    topic: str
+    partition: int
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -17,14 +23,14 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
-def check_offsets(offsets: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+def check_offsets(offsets: Mapping[Any, Any]) -> dict[tuple[str, int], OffsetAndMetadata]:
     """What `commit` was given: an offset, (offset, metadata), or OffsetAndMetadata for each."""
-    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    checked: dict[tuple[str, int], OffsetAndMetadata] = {}
     for place, given in offsets.items():
-        topic, partition = check_partition(place)
+        partition = check_partition(place)
         wanted = OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
-        check_offset((topic, partition), wanted.offset)
-        checked[(topic, partition)] = wanted
+        check_offset(partition, wanted.offset)
+        checked[partition] = wanted
     return checked
 
 
@@ -38,13 +44,20 @@ def check_partition(place: Any) -> TopicPartition:
             f"{place!r} is not a partition.",
             next_step="Give TopicPartition(topic, partition), with a partition from 0 on.",
         )
-    return topic, partition
+    return TopicPartition(topic, partition)
 
 
-def check_offset(place: TopicPartition, offset: Any) -> None:
+def check_offset(place: tuple[str, int], offset: Any) -> None:
     if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
         raise OptionError(
             f"{offset!r} is no offset for {place[0]}-{place[1]}.",
             next_step="Offsets are whole numbers from 0 on; seek_to_beginning() and seek_to_end() "
             "go to the ends.",
         )
+
+
+def to_commit(
+    positions: Mapping[tuple[str, int], tuple[int, int]],
+) -> dict[tuple[str, int], OffsetAndMetadata]:
+    """What is committed for positions (offset, leader epoch)."""
+    return {p: OffsetAndMetadata(offset, "", epoch) for p, (offset, epoch) in positions.items()}

@@ -149,11 +149,12 @@ class PartitionBuffer:
         columns: ColumnsBuilder,
         limit: int,
         runs: list[tuple[str, int, int, int]],
+        max_bytes: int,
     ) -> int:
         """The same as rows of columns; each run of rows is told in `runs` as (topic, partition,
-        timestamp type, rows)."""
+        timestamp type, rows). No further batch is begun once the columns have `max_bytes`."""
         count = 0
-        while count < limit:
+        while count < limit and columns.size_in_bytes < max_bytes:
             batch = self.batch
             if batch is None:
                 try:
