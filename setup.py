@@ -6,7 +6,7 @@ stop an install, so every extension is optional and the same file is then used i
 
 from setuptools import Extension, setup
 
-KERNELS = ["barnabas.record.kernels"]
+KERNELS = ["barnabas.record.kernels", "barnabas.client.kernels_consumer"]
 
 
 def extensions() -> list[Extension]:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from barnabas.client.core.backoff import Backoff
-from barnabas.client.core.commits import OffsetToCommit
 from barnabas.client.core.membership import State
 from barnabas.client.core.metadata import ClusterMetadata, PartitionInfo, TopicInfo
+from barnabas.client.core.offsets import OffsetAndMetadata
 from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import ClientError, ConnectionLost, RequestTimeout, broker_error
 from barnabas.client.membership import Membership
@@ -437,8 +437,8 @@ class Consumer:
             if self.world.chance.random() < 0.5:
                 self.positions[partition] += self.world.chance.randint(1, 5)
 
-    def _offsets(self) -> dict[Partition, OffsetToCommit]:
-        return {p: OffsetToCommit(offset) for p, offset in self.positions.items()}
+    def _offsets(self) -> dict[Partition, OffsetAndMetadata]:
+        return {p: OffsetAndMetadata(offset) for p, offset in self.positions.items()}
 
     def _commit_async(self) -> None:
         try:

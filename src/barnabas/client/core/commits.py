@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.client.core.backoff import Backoff
 from barnabas.client.core.consumer_protocol import by_topic
 from barnabas.client.core.metadata import TopicPartition
+from barnabas.client.core.offsets import OffsetAndMetadata
 from barnabas.client.errors import (
     ClientError,
     CommitFailedError,
@@ -48,14 +49,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetToCommit:
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-
-
-Offsets = Mapping[TopicPartition, OffsetToCommit]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Committed = Callable[[ClientError | None], object]
 Identity = tuple[str, int]
 """Member id and generation; ("", -1) for a consumer that is no member."""
@@ -139,7 +133,7 @@ class Commits:
             return None
         identity = self._identity()
         waiting, self._waiting = self._waiting, deque()
-        merged: dict[TopicPartition, OffsetToCommit] = {}
+        merged: dict[TopicPartition, OffsetAndMetadata] = {}
         for commit in waiting:
             if not commit.decided:
                 stale = self._stale(commit, identity, now)
