@@ -6,7 +6,11 @@ stop an install, so every extension is optional and the same file is then used i
 
 from setuptools import Extension, setup
 
-KERNELS = ["barnabas.record.kernels", "barnabas.client.kernels_producer"]
+KERNELS = [
+    "barnabas.record.kernels",
+    "barnabas.client.kernels_producer",
+    "barnabas.client.kernels_consumer",
+]
 
 
 def extensions() -> list[Extension]:

@@ -46,6 +46,7 @@ from barnabas.client.errors import (
 from barnabas.client.reactor import Reactor, Timer
 from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
+from barnabas.record.kernels import uninitialized
 from barnabas.seams import Stream
 from barnabas.streams import SocketStream
 from barnabas.wire import codec
@@ -557,7 +558,7 @@ class Connection:
             position += 4
             held = end - position
             if held < size:
-                frame = bytearray(size)
+                frame = uninitialized(size)
                 frame[:held] = memoryview(scratch)[position:end]
                 self._frame, self._frame_filled = frame, held
                 position = end

@@ -6,6 +6,7 @@ from barnabas.record.batch import Buffer
 COMPILED: bool
 BATCH_OVERHEAD: int
 MAX_REFUSED: int
+PLACE_INT32S: int
 
 Headers = Iterable[tuple[str, Buffer | None]]
 RecordTuple = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -32,6 +33,11 @@ def decode_records(
 def record_spans(
     data: Buffer, start: int, end: int, count: int
 ) -> list[tuple[int, int, int, int, bytes | None, bool]]: ...
+def uninitialized(size: int) -> bytearray: ...
+def locate_records(data: Buffer, start: int, end: int, count: int) -> bytearray: ...
+def decode_headers(
+    data: Buffer, start: int, end: int, count: int
+) -> tuple[tuple[str, bytes | None], ...]: ...
 
 BinaryColumn = tuple[int, bytearray, bytearray, bytearray]
 
@@ -47,6 +53,7 @@ class Columns(TypedDict):
     header_values: BinaryColumn
 
 class ColumnsBuilder:
+    def __init__(self, rows: int = 0, size: int = 0) -> None: ...
     @property
     def record_count(self) -> int: ...
     @property
@@ -57,6 +64,16 @@ class ColumnsBuilder:
         start: int,
         end: int,
         count: int,
+        base_offset: int,
+        base_timestamp: int,
+        log_append_time_ms: int = -1,
+    ) -> int: ...
+    def append_located(
+        self,
+        data: Buffer,
+        located: bytearray,
+        first: int,
+        last: int,
         base_offset: int,
         base_timestamp: int,
         log_append_time_ms: int = -1,
