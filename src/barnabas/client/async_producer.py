@@ -53,12 +53,10 @@ class AsyncProducer(ProducerFace):
         self,
         options: Mapping[str, Any] | None = None,
         /,
-        *,
-        ignored: list[str] | None = None,
         **more: Any,
     ) -> None:
         self._guard = nullcontext()
-        super().__init__(options, more, AsyncioReactor(), ignored)
+        super().__init__(options, more, AsyncioReactor())
         self._awaited = True
 
     @property

@@ -67,14 +67,12 @@ class Producer(ProducerFace):
         self,
         options: Mapping[str, Any] | None = None,
         /,
-        *,
-        ignored: list[str] | None = None,
         **more: Any,
     ) -> None:
         self._pump = Pump()
         self._guard = self._pump.lock
         self._started = False
-        super().__init__(options, more, self._pump.reactor, ignored)
+        super().__init__(options, more, self._pump.reactor)
         self._engine.wait_for = self._wait_for
         _open.add(self)
 

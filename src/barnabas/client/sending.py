@@ -85,9 +85,7 @@ class ProducerEngine:
         self._choose_partitioner(settings.partitioner)
         one_in_flight = settings.max_in_flight_requests_per_connection == 1
         self.accumulator = Accumulator(
-            batch_size=min(
-                settings.batch_size, settings.max_request_size, settings.buffer_memory
-            ),
+            batch_size=min(settings.batch_size, settings.max_request_size, settings.buffer_memory),
             linger_s=settings.linger_ms / 1000,
             buffer_memory=settings.buffer_memory,
             leader_of=self.cluster.metadata.leader,
@@ -236,6 +234,7 @@ class ProducerEngine:
         completed, self.sender.completed = self.sender.completed, []
         self._numbers.completed(completed, now)
         for batch in completed:
+            batch.done_at = now
             watchers = batch.watchers
             if watchers:
                 batch.watchers = []
@@ -533,9 +532,7 @@ class ProducerEngine:
             batch = accumulator.open(lane, index, reserved, now)
             reserved = 0
             try:
-                future = path._append(
-                    topic, value, key, index, headers, timestamp_ms, on_delivery
-                )
+                future = path._append(topic, value, key, index, headers, timestamp_ms, on_delivery)
             except BaseException:
                 accumulator.discard(batch)
                 raise

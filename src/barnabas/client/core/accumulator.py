@@ -169,6 +169,7 @@ class Accumulator:
         batch = lane.batches[partition]
         if batch.closed:
             return
+        assert isinstance(batch, ProducerBatch)
         queue = self.queue(lane.topic, partition)
         self._close(queue, batch)
         self._mark(queue)
@@ -351,7 +352,7 @@ class Accumulator:
         if batch in self.incomplete:
             del self.incomplete[batch]
             data, batch.data = batch.data, None
-            batch.builder = None
+            batch.builder = None  # type: ignore[assignment]
             self.pool.give_back(batch.reserved, data if recycle else None)
 
     def release(self, batch: ProducerBatch) -> None:
