@@ -25,6 +25,7 @@ from barnabas.client.looping import AsyncioReactor
 from barnabas.client.producing import ProducerFace
 from barnabas.client.reactor import Reactor
 from barnabas.client.sending import EncodedHeaders
+from barnabas.client.table_rows import TableFuture, rows_of
 
 if TYPE_CHECKING:
     from barnabas.client.kernels_producer import Headers
@@ -54,13 +55,11 @@ class AsyncProducer(ProducerFace):
         self,
         options: Mapping[str, Any] | None = None,
         /,
-        *,
-        ignored: list[str] | None = None,
         reactor: Reactor | None = None,
         **more: Any,
     ) -> None:
         self._guard = nullcontext()
-        super().__init__(options, more, reactor or AsyncioReactor(), ignored)
+        super().__init__(options, more, reactor or AsyncioReactor())
         self._awaited = True
 
     @property
@@ -94,6 +93,12 @@ class AsyncProducer(ProducerFace):
     async def send_and_wait(self, topic: str, value: Any = None, **more: Any) -> RecordMetadata:
         """Send one record and wait for its acknowledgement."""
         return await (await self.send(topic, value, **more))
+
+    async def send_arrow(self, topic: str, table: Any) -> TableFuture:
+        """Queue every row of a table, without making objects of them; what it gives is awaited until
+        all are acknowledged. Columns: `value`, `key`, `timestamp`, `partition`, `headers`.
+        Serializers, interceptors and a partitioner function are not asked."""
+        return await self._engine.send_rows(topic, rows_of(table, topic))
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is acknowledged or has failed."""

@@ -34,10 +34,9 @@ class ProducerFace(SendPath):
         options: Mapping[str, Any] | None,
         more: Mapping[str, Any],
         reactor: Reactor,
-        ignored: list[str] | None,
     ) -> None:
         super().__init__()
-        settings = load(ProducerSettings, together(options, more), ignored=ignored)
+        settings = load(ProducerSettings, together(options, more))
         self._key_serializer = serializer(settings.key_serializer, "key")
         self._value_serializer = serializer(settings.value_serializer, "value")
         self._engine = ProducerEngine(settings, reactor, self)

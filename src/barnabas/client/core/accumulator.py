@@ -155,10 +155,10 @@ class Accumulator:
         return batch
 
     def discard(self, batch: ProducerBatch) -> None:
-        """Take back a batch that was opened for a record that could not be encoded."""
-        assert batch.builder.record_count == 0
+        """Drop a batch that was opened and got no record, because the call was interrupted."""
         queue = self.queue(batch.topic, batch.partition)
         self._close(queue, batch)
+        assert batch.record_count == 0
         queue.waiting.remove(batch)
         del self.incomplete[batch]
         batch.done = True
@@ -169,6 +169,7 @@ class Accumulator:
         batch = lane.batches[partition]
         if batch.closed:
             return
+        assert isinstance(batch, ProducerBatch)
         queue = self.queue(lane.topic, partition)
         self._close(queue, batch)
         self._mark(queue)
@@ -302,6 +303,9 @@ class Accumulator:
                 continue
             if not batch.closed:
                 self._close(queue, batch)
+            if not batch.record_count:
+                self.discard(batch)
+                continue
             if taken and size + batch.size > max_size:
                 continue
             queue.waiting.popleft()
@@ -351,7 +355,7 @@ class Accumulator:
         if batch in self.incomplete:
             del self.incomplete[batch]
             data, batch.data = batch.data, None
-            batch.builder = None
+            batch.builder = None  # type: ignore[assignment]
             self.pool.give_back(batch.reserved, data if recycle else None)
 
     def release(self, batch: ProducerBatch) -> None:

@@ -57,6 +57,7 @@ class ProducerBatch(AppendableBatch):
         "base_sequence",
         "created_at",
         "data",
+        "done_at",
         "error",
         "last_error",
         "log_append_time_ms",
@@ -100,6 +101,7 @@ class ProducerBatch(AppendableBatch):
         self.attempts = 0
         self.not_before = 0.0
         self.sent_at = 0.0
+        self.done_at = 0.0
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1

@@ -219,9 +219,7 @@ class Sender:
         if code == _WRITTEN_BEFORE:
             self._written(batch, answer.base_offset, answer.log_append_time_ms, recycle=True)
             return
-        error = broker_error(
-            code, answer.error_message, subject=f"{batch.topic}-{batch.partition}"
-        )
+        error = broker_error(code, answer.error_message, subject=f"{batch.topic}-{batch.partition}")
         queue = self.accumulator.queues[batch.topic, batch.partition]
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.done:
             self._split(batch)
@@ -271,7 +269,7 @@ class Sender:
 
     def _backoff_s(self, attempts: int) -> float:
         first, most = self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms
-        pause_ms = min(first * 2 ** min(attempts, _LONGEST_BACKOFF_STEPS), max(first, most))
+        pause_ms = min(first * 2.0 ** min(attempts, _LONGEST_BACKOFF_STEPS), max(first, most))
         return pause_ms * (0.8 + 0.4 * self._random()) / 1000
 
     def _split(self, batch: ProducerBatch) -> None:
@@ -308,9 +306,7 @@ class Sender:
                 self._oldest_expires_at = expires_at
                 return
             timeout_ms = self._settings.delivery_timeout_ms
-            error = DeliveryTimeout(
-                batch.topic, batch.partition, timeout_ms, last=batch.last_error
-            )
+            error = DeliveryTimeout(batch.topic, batch.partition, timeout_ms, last=batch.last_error)
             self.stale = True
             queue = accumulator.queues[batch.topic, batch.partition]
             if batch in queue.in_flight:

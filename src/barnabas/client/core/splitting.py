@@ -43,7 +43,9 @@ def split(batch: ProducerBatch) -> list[tuple[int, ProducerBatch]]:
     return parts
 
 
-def _room(record: tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]) -> int:
+def _room(
+    record: tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]],
+) -> int:
     _offset, _timestamp, key, value, headers = record
     size = 40 + len(key or b"") + len(value or b"")
     return size + sum(16 + len(name) * 3 + len(content or b"") for name, content in headers)
