@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin as Admin
     from barnabas.client.admin import AsyncAdmin as AsyncAdmin
-    from barnabas.client.async_consumer import AsyncConsumer as AsyncConsumer
+    from barnabas.client.consumer import AsyncConsumer as AsyncConsumer
     from barnabas.client.async_producer import AsyncProducer as AsyncProducer
     from barnabas.client.consumer import Consumer as Consumer
     from barnabas.client.core.metadata import TopicPartition as TopicPartition
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "Admin": "barnabas.client.admin",
     "AsyncAdmin": "barnabas.client.admin",
-    "AsyncConsumer": "barnabas.client.async_consumer",
+    "AsyncConsumer": "barnabas.client.consumer",
     "AsyncProducer": "barnabas.client.async_producer",
     "Consumer": "barnabas.client.consumer",
     "Producer": "barnabas.client.producer",

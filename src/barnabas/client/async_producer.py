@@ -55,6 +55,7 @@ class AsyncProducer(ProducerFace):
         self,
         options: Mapping[str, Any] | None = None,
         /,
+        *,
         reactor: Reactor | None = None,
         **more: Any,
     ) -> None:

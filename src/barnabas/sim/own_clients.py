@@ -11,17 +11,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from barnabas.client.async_consumer import AsyncConsumer
 from barnabas.client.async_producer import AsyncProducer
+from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import BrokerError, ClientError, CommitFailedError
 from barnabas.sim.client import ClientProcess
 from barnabas.sim.history import History, Place
 from barnabas.wire.errors import ErrorCode
 
 # Nothing is given up while a simulation lasts.
+PATIENCE_MS = 1_000_000
 PATIENT = {
     "request_timeout_ms": 3_000,
-    "default_api_timeout_ms": 1_000_000,
+    "default_api_timeout_ms": PATIENCE_MS,
     "reconnect_backoff_max_ms": 400,
     "retry_backoff_max_ms": 400,
     "metadata_max_age_ms": 5_000,
@@ -55,8 +56,8 @@ async def produce(
             batch_size=client.rng.choice([1, 200, 16_384]),
             max_in_flight_requests_per_connection=client.rng.randint(1, 5),
             compression_type=client.rng.choice(["none", "lz4"]),
-            delivery_timeout_ms=1_000_000,
-            max_block_ms=1_000_000,
+            delivery_timeout_ms=PATIENCE_MS,
+            max_block_ms=PATIENCE_MS,
         ),
         reactor=client.reactor(),
     )
@@ -100,6 +101,7 @@ async def consume(client: ClientProcess, history: History, places: list[Place]) 
             max_partition_fetch_bytes=client.rng.choice([200, 4_096]),
         ),
         reactor=client.reactor(),
+        patience_ms=PATIENCE_MS,
     )
     consumer.assign(places)
     for place in places:
@@ -131,6 +133,7 @@ class Member:
                 partition_assignment_strategy="cooperative-sticky",
             ),
             reactor=client.reactor(),
+            patience_ms=PATIENCE_MS,
         )
         self._uncommitted = False
 
