@@ -20,13 +20,22 @@ class Violation(Exception):
 
 
 class History:
-    def __init__(self, scheduler: Scheduler, fail: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        fail: Callable[[str], object],
+        is_committed: Callable[[Place, int], bool] = lambda place, offset: True,
+    ) -> None:
+        """`is_committed(place, offset)` looks behind the scenes."""
+        self._is_committed = is_committed
         self._scheduler = scheduler
         self._fail = fail
         self.records: dict[Place, dict[int, bytes]] = {}
         self.ends: dict[Place, int] = {}
         self.acknowledged: dict[Place, dict[int, bytes]] = {}
         self.topics: dict[str, bytes] = {}
+        self.deleted: set[str] = set()
+        self._last_acknowledged: dict[tuple[Place, str], int] = {}
         self._lanes: dict[tuple[Place, str], int] = {}
         self._commits: dict[tuple[str, Place], tuple[int, int]] = {}
         self._owners: dict[tuple[str, int, Place], str] = {}
@@ -48,6 +57,10 @@ class History:
     def acknowledge(self, place: Place, first_offset: int, values: list[bytes]) -> None:
         """`acks=all` said that these are safe. An offset of -1 was not told."""
         self.acknowledged_count += len(values)
+        for value in values:
+            lane, number = _lane(value)
+            last = self._last_acknowledged.get((place, lane), -1)
+            self._last_acknowledged[place, lane] = max(last, number)
         if first_offset < 0:
             return
         acknowledged = self.acknowledged.setdefault(place, {})
@@ -55,6 +68,8 @@ class History:
             other = acknowledged.setdefault(offset, value)
             if other != value:
                 self.violated(f"{place} offset {offset}: acknowledged for {other!r} and {value!r}")
+            if not self._is_committed(place, offset):
+                self.violated(f"{place} offset {offset}: acknowledged, and nowhere committed")
             shown = self.records.get(place, {}).get(offset)
             if shown is not None and shown != value:
                 self.violated(
@@ -80,9 +95,9 @@ class History:
             )
         records[offset] = value
         self.ends[place] = offset + 1
-        lane, _, number = value.decode().partition("#")
+        lane, number = _lane(value)
         expected = self._lanes.get((place, lane), 0)
-        if int(number) != expected:
+        if number != expected:
             self.violated(
                 f"{place} offset {offset}: number {number} of lane {lane} where {expected} is due"
             )
@@ -95,7 +110,7 @@ class History:
         return all(
             self.ends.get(place, 0) > max(acknowledged, default=-1)
             for place, acknowledged in self.acknowledged.items()
-        )
+        ) and all(self._lanes.get(lane, 0) > last for lane, last in self._last_acknowledged.items())
 
     # ---- groups
 
@@ -136,3 +151,15 @@ class History:
         known = self.topics.setdefault(name, topic_id)
         if known != topic_id:
             self.violated(f"topic {name} was made twice: {known.hex()} and {topic_id.hex()}")
+
+    def topic_may_go(self, name: str) -> None:
+        """It is asked for, so nobody promises any longer that the topic is there."""
+        del self.topics[name]
+
+    def topic_deleted(self, name: str) -> None:
+        self.deleted.add(name)
+
+
+def _lane(value: bytes) -> tuple[str, int]:
+    lane, _, number = value.decode().partition("#")
+    return lane, int(number)
