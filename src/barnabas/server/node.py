@@ -339,7 +339,7 @@ class Node:
         self.broker_lifecycle.beat_soon()
 
     def _all_directories_failed(self) -> None:
-        if self.lifecycle.state is BrokerState.RUNNING:
+        if self.lifecycle.state is BrokerState.RUNNING or not self._is_catching_up:
             self._give_up("all log directories have failed")
 
     def _give_up(self, reason: str) -> None:
