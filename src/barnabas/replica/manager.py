@@ -411,21 +411,30 @@ class ReplicaManager:
         partitions that are new (not known from before a start) get a log: others may have one there."""
         self._names[topic.topic_id] = topic.name
         self._topics[topic.name] = topic
-        now_ms = self.logs.now_ms()
         for index, registration in topic.partitions.items():
-            key = (topic.name, index)
-            partition = self.partitions.get(key)
-            if self.node_id not in registration.replicas:
-                if partition is not None:
-                    self._remove(partition)
-                continue
-            if partition is None:
-                partition = self._create(topic, index, registration, is_new)
-            if partition.apply(registration, now_ms):
-                self._follow(partition)
-                self.moved(partition)
-                self.wake(key)
+            try:
+                self._apply_partition(topic, index, registration, is_new)
+            except OSError as error:
+                # The disk of this one failed; the others go on.
+                logger.error("%s-%d cannot be what it should: %s", topic.name, index, error)
+                self.log_failed(topic.name, index, error)
         self.moves.wake()
+
+    def _apply_partition(
+        self, topic: TopicImage, index: int, registration: PartitionRegistration, is_new: bool
+    ) -> None:
+        key = (topic.name, index)
+        partition = self.partitions.get(key)
+        if self.node_id not in registration.replicas:
+            if partition is not None:
+                self._remove(partition)
+            return
+        if partition is None:
+            partition = self._create(topic, index, registration, is_new)
+        if partition.apply(registration, self.logs.now_ms()):
+            self._follow(partition)
+            self.moved(partition)
+            self.wake(key)
 
     def apply_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
         """The brokers of the image, before its topics: who may be in sync, and where they are."""
