@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin as Admin
     from barnabas.client.admin import AsyncAdmin as AsyncAdmin
-    from barnabas.client.consumer import AsyncConsumer as AsyncConsumer
     from barnabas.client.async_producer import AsyncProducer as AsyncProducer
+    from barnabas.client.consumer import AsyncConsumer as AsyncConsumer
     from barnabas.client.consumer import Consumer as Consumer
     from barnabas.client.core.metadata import TopicPartition as TopicPartition
     from barnabas.client.producer import Producer as Producer

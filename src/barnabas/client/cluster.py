@@ -32,6 +32,7 @@ from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import (
     AuthenticationError,
     BrokerError,
+    BrokerUnavailableError,
     ClientError,
     ClosedError,
     ConnectionFailure,
@@ -287,6 +288,7 @@ class Cluster:
             what,
             lambda: self.request(node_id, request, what=what, timeout_ms=timeout_ms),
             timeout_ms=timeout_ms,
+            again=lambda error: error.retriable and not isinstance(error, BrokerUnavailableError),
         )
 
     async def request_any(self, request: Any, *, what: str, highest: int | None = None) -> Any:

@@ -15,16 +15,15 @@ from barnabas.client.connection import Connection, Done
 from barnabas.client.core.backoff import Backoff
 from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import (
+    BrokerUnavailableError,
     ClientError,
     ClosedError,
     ConnectionFailure,
     QueueFull,
-    broker_error,
 )
 from barnabas.client.reactor import Reactor, Timer
 from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
-from barnabas.wire.errors import ErrorCode
 
 MAX_WAITING: Final = 1_000
 
@@ -160,10 +159,7 @@ class Route:
             return
         place = self._cluster.address_of(self.node_id)
         if place is None:
-            error = broker_error(
-                ErrorCode.BROKER_NOT_AVAILABLE,
-                f"Broker {self.node_id} is not in the cluster now.",
-            )
+            error = BrokerUnavailableError(self.node_id)
             self._soon(lambda: self._tell(error))
             return
         self.connection = Connection(

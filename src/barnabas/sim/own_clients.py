@@ -13,7 +13,12 @@ from typing import Any
 
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.consumer import AsyncConsumer
-from barnabas.client.errors import BrokerError, ClientError, CommitFailedError
+from barnabas.client.errors import (
+    BrokerError,
+    ClientError,
+    CommitFailedError,
+    RebalanceInProgressError,
+)
 from barnabas.sim.client import ClientProcess
 from barnabas.sim.history import History, Place
 from barnabas.wire.errors import ErrorCode
@@ -66,9 +71,7 @@ async def produce(
         for place in places:
             value = f"{client.name}#{number}".encode()
             now_ms = client.loop.clock.now_ms()
-            future = await producer.send(
-                place[0], value, partition=place[1], timestamp_ms=now_ms
-            )
+            future = await producer.send(place[0], value, partition=place[1], timestamp_ms=now_ms)
             told.append(client.run(_delivered(history, place, client.name, number, value, future)))
         if pause_s:
             await client.rest(pause_s)
@@ -164,7 +167,7 @@ class Member:
         generation = self.generation
         try:
             await consumer.commit(offsets)
-        except CommitFailedError:
+        except (CommitFailedError, RebalanceInProgressError):
             return False
         for place, offset in offsets.items():
             history.commit(self._group, generation, place, offset, before[place])

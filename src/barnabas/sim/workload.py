@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.sim import own_clients
+from barnabas.sim.administrator import administrate, create_topic
 from barnabas.sim.client import ClientProcess
 from barnabas.sim.consumer import consume
 from barnabas.sim.history import Place
 from barnabas.sim.member import Member
 from barnabas.sim.plan import GROUP, OWN_GROUP, TOPIC
 from barnabas.sim.producer import produce
-from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 
 if TYPE_CHECKING:
     from barnabas.sim.simulation import Simulation
 
-CREATE_TOPICS_VERSION = 7
 COMES_BACK_NS = 700_000_000
-MOST_TOPICS = 4
 
 
 class Workload:
@@ -47,11 +40,15 @@ class Workload:
     def places(self) -> list[Place]:
         return [(TOPIC, partition) for partition in range(self._simulation.plan.partitions)]
 
+    @property
+    def members(self) -> Mapping[str, Member]:
+        return self._members
+
     # ---- the life of the clients
 
     def prepare(self) -> None:
         client = self._simulation.new_client("admin")
-        self._preparation = client.run(self._create_topic(client, TOPIC))
+        self._preparation = client.run(create_topic(client, self._simulation, TOPIC))
 
     def is_ready(self) -> bool:
         return self._preparation is not None and self._preparation.done()
@@ -74,7 +71,7 @@ class Workload:
             for index in range(plan.members):
                 self._start_own_member(f"own-member{index}")
         admin = simulation.new_client("admin")
-        admin.run(self._create_topics(admin))
+        admin.run(administrate(admin, simulation))
         for index in range(plan.consumers):
             self._start_consumer(f"consumer{index}")
         for index in range(plan.members):
@@ -87,7 +84,9 @@ class Workload:
 
     def _start_member(self, name: str) -> None:
         client = self._mortals[name] = self._simulation.new_client(name)
-        member = Member(client, self._simulation.history, GROUP, self.places)
+        simulation = self._simulation
+        fetch_bytes = simulation.plan.member_fetch_bytes
+        member = Member(client, simulation.history, GROUP, self.places, fetch_bytes)
         self._members[name] = member
         client.run(member.run())
 
@@ -117,39 +116,6 @@ class Workload:
         self._own_members.pop(name, None)
         self._simulation.network.kill(name)
         self._simulation.loop.after_ns(COMES_BACK_NS, self._starter(name), name)
-
-    async def _create_topics(self, client: ClientProcess) -> None:
-        """Now and then another topic, as long as the run lasts."""
-        for number in range(MOST_TOPICS):
-            await client.rest(4)
-            await self._create_topic(client, f"{TOPIC}-{number}")
-
-    async def _create_topic(self, client: ClientProcess, name: str) -> None:
-        plan = self._simulation.plan
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=plan.partitions,
-            replication_factor=plan.replication_factor,
-            configs=[
-                CreatableTopicConfig(
-                    name="min.insync.replicas", value=str(plan.min_insync_replicas)
-                )
-            ],
-        )
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=2_000)
-        while True:
-            try:
-                answer = await (await client.to_any()).ask(request, CREATE_TOPICS_VERSION)
-            except OSError:
-                await client.rest(0.3)
-                continue
-            (created,) = answer.topics
-            if created.error_code == ErrorCode.NONE:
-                self._simulation.history.topic_created(name, created.topic_id)
-                return
-            if created.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
-                return
-            await client.rest(0.3)
 
     # ---- has it all been done?
 
