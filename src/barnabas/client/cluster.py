@@ -604,7 +604,7 @@ class Cluster:
         if self.metadata.controller_id in self.metadata.brokers:
             return self.metadata.controller_id
         if not self.metadata.brokers:
-            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, "The cluster names no broker yet.")
+            raise BrokerUnavailableError("The cluster names no broker yet.")
         return next(iter(self.metadata.brokers))
 
     # -- coordinators

@@ -621,11 +621,8 @@ class LogTruncationError(ClientError):
 class BrokerUnavailableError(BrokerError):
     """The cluster names no such broker now; one that restarts is named again later."""
 
-    def __init__(self, node_id: int) -> None:
-        super().__init__(
-            ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not in the cluster now."
-        )
-        self.node_id = node_id
+    def __init__(self, detail: str) -> None:
+        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, detail)
         self.retriable = True
 
 

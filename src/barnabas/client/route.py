@@ -159,7 +159,7 @@ class Route:
             return
         place = self._cluster.address_of(self.node_id)
         if place is None:
-            error = BrokerUnavailableError(self.node_id)
+            error = BrokerUnavailableError(f"Broker {self.node_id} is not in the cluster now.")
             self._soon(lambda: self._tell(error))
             return
         self.connection = Connection(
