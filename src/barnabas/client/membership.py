@@ -205,7 +205,8 @@ class Membership:
         self._discovered = True
 
     def _matches(self, pattern: re.Pattern[str], name: str, topic: TopicInfo) -> bool:
-        if topic.internal or topic.error_code not in (
+        hidden = topic.internal and self.settings.exclude_internal_topics
+        if hidden or topic.error_code not in (
             ErrorCode.NONE,
             ErrorCode.LEADER_NOT_AVAILABLE,
         ):
