@@ -148,7 +148,7 @@ def _consume(
         if by_hand:
             _seek(consumer, given, rules)
         elif given.include is not None:
-            consumer.subscribe(pattern=f"(?:{_pattern(given.include)})\\Z")
+            consumer.subscribe(re.compile(f"\\A(?:{_pattern(given.include)})\\Z"))
         else:
             consumer.subscribe([given.topic])
         try:
@@ -169,16 +169,18 @@ def _pattern(text: str) -> str:
 
 
 def _seek(consumer: Consumer, given: argparse.Namespace, rules: arguments.Arguments) -> None:
-    from barnabas.client.administration.topics import EARLIEST, LATEST
-
     place = (given.topic, given.partition)
-    consumer.cluster.topics([given.topic])
-    consumer.cluster.leader(place)
+    known = consumer.partitions_for(given.topic)
+    if given.partition not in known:
+        raise CommandError(
+            f"{given.topic}-{given.partition}: the topic has {len(known)} partitions."
+        )
     consumer.assign([place])
     text = (given.offset or ("earliest" if given.from_beginning else "latest")).lower()
-    if text in ("earliest", "latest"):
-        kind = EARLIEST if text == "earliest" else LATEST
-        consumer.seek(place, consumer.offsets({place: kind})[place].offset)
+    if text == "earliest":
+        consumer.seek_to_beginning([place])
+    elif text == "latest":
+        consumer.seek_to_end([place])
     elif text.isdigit():
         consumer.seek(place, int(text))
     else:
@@ -195,13 +197,13 @@ def _loop(consumer: Consumer, given: argparse.Namespace, show: Callable[[Any], b
     try:
         while given.max_messages < 0 or count < given.max_messages:
             limit = 500 if given.max_messages < 0 else min(500, given.max_messages - count)
-            wait_ms = 1_000.0
+            wait_s = 1.0
             if given.timeout_ms >= 0:
-                wait_ms = given.timeout_ms - (time.monotonic() - last) * 1000
-                if wait_ms <= 0:
+                wait_s = given.timeout_ms / 1000 - (time.monotonic() - last)
+                if wait_s <= 0:
                     print("Timed out waiting for messages.", file=sys.stderr)
                     break
-            records = consumer.poll(min(wait_ms, 1_000), limit)
+            records = consumer.poll(min(wait_s, 1.0), limit)
             if records:
                 write(b"".join([show(record) for record in records]))
                 sys.stdout.buffer.flush()
