@@ -97,7 +97,7 @@ def default_formatter(settings: dict[str, str]) -> Callable[[Any], bytes]:
     null = settings.get("null.literal", "null").encode()
     headers_separator = settings.get("headers.separator", ",").encode()
     if on("print.timestamp"):
-        fields.append(lambda r: f"CreateTime:{r.timestamp}".encode())
+        fields.append(_timestamp)
     if on("print.partition"):
         fields.append(lambda r: f"Partition:{r.partition}".encode())
     if on("print.offset"):
@@ -123,6 +123,13 @@ def default_formatter(settings: dict[str, str]) -> Callable[[Any], bytes]:
     between = settings.get("key.separator", "\t").encode()
     end = settings.get("line.separator", "\n").encode()
     return lambda record: between.join([field(record) for field in fields]) + end
+
+
+def _timestamp(record: Any) -> bytes:
+    if record.timestamp == -1:
+        return b"NO_TIMESTAMP"
+    kind = "LogAppendTime" if record.timestamp_type else "CreateTime"
+    return f"{kind}:{record.timestamp}".encode()
 
 
 def _consume(
