@@ -118,8 +118,8 @@ def test_an_active_group_is_refused_with_its_members(run: Run, topic: str, boots
     with Consumer(bootstrap_servers=bootstrap, group_id=group, client_id="busy-client") as consumer:
         consumer.subscribe([topic])
         deadline = time.monotonic() + 30
-        while not consumer.assignment and time.monotonic() < deadline:
-            consumer.poll(100)
+        while not consumer.assignment() and time.monotonic() < deadline:
+            consumer.poll(0.1)
         refused = run("group", "reset", group, "--to", "start", "-t", topic, "--execute")
         assert refused.code == 1
         assert "busy-client" in refused.err
