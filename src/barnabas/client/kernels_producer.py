@@ -121,6 +121,16 @@ def _now_ms() -> cython.longlong:
     return time.time_ns() // 1_000_000
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def _number(given: int) -> cython.longlong:
+    """A number that C can hold, or -1."""
+    try:
+        return given
+    except OverflowError:
+        return -1
+
+
 def not_text(topic: Any, field: str, error: UnicodeEncodeError) -> SerializationError:
     return SerializationError(
         f"The {field} of a record for topic {topic} has a character that UTF-8 cannot express: "
@@ -649,7 +659,7 @@ class SendPath:
         if timestamp_ms is None:
             timestamp = _now_ms()
         elif type(timestamp_ms) is int:
-            timestamp = timestamp_ms
+            timestamp = _number(timestamp_ms)
             if timestamp < 0:
                 return None
         else:
@@ -657,7 +667,7 @@ class SendPath:
         if partition is None:
             index = -1
         elif type(partition) is int:
-            index = partition
+            index = _number(partition)
             if index < 0:
                 return None
         else:

@@ -80,7 +80,7 @@ class ProducerFace(SendPath):
                 topic, value, key, partition, headers, timestamp_ms, on_delivery or unheard
             )
         except ClientError as error:
-            self._engine.failed_record(topic, partition, timestamp_ms, error)
+            self._engine.refused_record(topic, partition, timestamp_ms, error)
             raise
 
     def _send_prepared(
