@@ -4,8 +4,9 @@
     broker.bootstrap, broker.stop(), broker.restart(), broker.end()
 
 Both are processes of their own, since a broker is stopped and its metadata stays. A broker that was
-killed cannot be started again before its session with ZooKeeper has expired. Their jars come from `.peers/kafka-2.1.1`; `missing()` says why they cannot be used. They start together in
-about two seconds, because the broker waits for its ZooKeeper by itself.
+killed cannot be started again before its session with ZooKeeper has expired. Their jars come from
+`.peers/kafka-2.1.1`; `missing()` says why they cannot be used. They start together in about three
+seconds: the broker waits for its ZooKeeper by itself.
 """
 
 from __future__ import annotations
