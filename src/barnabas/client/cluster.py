@@ -196,6 +196,12 @@ class Cluster:
             if route.ready and not route.in_flight and route.last_used_at < limit:
                 route.drop()
 
+    def drop(self, purpose: str) -> None:
+        """End the connections of a purpose; they are made again when they are needed."""
+        for (_, its_purpose), route in list(self._routes.items()):
+            if its_purpose == purpose:
+                route.drop()
+
     def close(self) -> None:
         """End all connections. Requests that are open are told so."""
         if self.closed:

@@ -12,9 +12,12 @@ treat the cause differently. Errors can be pickled, so that they cross a process
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from barnabas.client.kernels_consumer import ConsumerRecord
 
 __all__ = [
     "AlreadyExistsError",
@@ -32,6 +35,7 @@ __all__ = [
     "ConnectionFailure",
     "ConnectionLost",
     "ConnectionRefused",
+    "CorruptRecordsError",
     "DeliveryTimeout",
     "DeserializationError",
     "FencedError",
@@ -51,6 +55,7 @@ __all__ = [
     "PoisonRecordError",
     "ProtocolMismatch",
     "QueueFull",
+    "RebalanceInProgressError",
     "RecordTooLargeError",
     "RequestTimeout",
     "SerializationError",
@@ -156,9 +161,21 @@ class DeserializationError(ClientError):
 
 
 class PoisonRecordError(DeserializationError):
-    """A consumer cannot get past a record: its bytes do not decode. The position stays on it."""
+    """A consumer cannot get past a record: its bytes do not decode. The position stays on it.
 
-    def __init__(self, topic: str, partition: int, offset: int, field: str, reason: str) -> None:
+    `record` is the record with key and value as the bytes they are.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        field: str,
+        reason: str,
+        record: ConsumerRecord | None = None,
+    ) -> None:
+        self.record = record
         super().__init__(
             f"The {field} of {topic}-{partition} at offset {offset} cannot be decoded: {reason}.",
             topic=topic,
@@ -167,6 +184,28 @@ class PoisonRecordError(DeserializationError):
             offset=offset,
             next_step=f"seek() to offset {offset + 1} to pass over it, or let the consumer do that "
             "with poison_records='skip' or poison_records='dead-letter'.",
+        )
+
+
+class CorruptRecordsError(ClientError):
+    """A batch that was fetched is damaged: its checksum, its compression or its records.
+
+    `raw` is the batch as it came. The position stays in front of it, so polling again fetches it
+    again; seeking to `next_offset` passes over it.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, next_offset: int, raw: bytes, reason: str
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+        self.raw = raw
+        super().__init__(
+            f"The batch of {topic}-{partition} at offset {offset} cannot be read: {reason}.",
+            next_step=f"poll() again to fetch it once more, or seek() to {next_offset} to pass "
+            "over it.",
         )
 
 
@@ -569,6 +608,10 @@ class LogTruncationError(ClientError):
             next_step="Undo what was done with the records from there on, then seek() to the offset "
             "to go on from.",
         )
+
+
+class RebalanceInProgressError(BrokerError):
+    """A commit came while the group was being rebalanced; the member still owns its partitions."""
 
 
 _CLASSES: dict[str, type[BrokerError]] = {

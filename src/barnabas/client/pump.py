@@ -74,6 +74,12 @@ class Pump:
                     self._tell_background()
             return happened()
 
+    def poll(self) -> None:
+        """With the lock held: do what can be done without waiting, but call no function of the
+        user. For a caller who has something else to do and would like to find answers taken in."""
+        if not self.closed:
+            self.reactor.poll()
+
     def _turn_until(self, happened: Callable[[], bool], deadline: float) -> None:
         reactor = self.reactor
         self._callers += 1

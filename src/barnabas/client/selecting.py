@@ -175,7 +175,7 @@ class SelectReactor:
 
     def turn(self, until: float) -> None:
         """Wait until something happens, at most until `until`; run everything that is due then."""
-        if self._ready:
+        if self._ready or self._outside:
             self._run_ready()
             until = 0.0
         timers = self._timers
@@ -195,6 +195,20 @@ class SelectReactor:
                 self._waiting = False
         else:
             events = self._selector.select(0)
+        self._run_events(events)
+        self._run_timers()
+        self._run_ready()
+        if self._outside:
+            self.run_outside()
+
+    def poll(self) -> None:
+        """Run what is due without waiting, also while another thread waits in `turn`. What was given
+        to `call_outside` is left to a turn."""
+        self._run_events(self._selector.select(0))
+        self._run_timers()
+        self._run_ready()
+
+    def _run_events(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         interrupted: BaseException | None = None
         for key, mask in events:
             reader, writer = key.data
@@ -209,10 +223,6 @@ class SelectReactor:
                 interrupted = error
         if interrupted is not None:
             raise interrupted
-        self._run_timers()
-        self._run_ready()
-        if self._outside:
-            self.run_outside()
 
     def _run_timers(self) -> None:
         timers = self._timers

@@ -6,6 +6,7 @@ from barnabas.record.batch import Buffer
 COMPILED: bool
 BATCH_OVERHEAD: int
 MAX_REFUSED: int
+PLACE_INT32S: int
 
 Headers = Iterable[tuple[str, Buffer | None]]
 RecordTuple = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -32,6 +33,11 @@ def decode_records(
 def record_spans(
     data: Buffer, start: int, end: int, count: int
 ) -> list[tuple[int, int, int, int, bytes | None, bool]]: ...
+
+def locate_records(data: Buffer, start: int, end: int, count: int) -> bytearray: ...
+def decode_headers(
+    data: Buffer, start: int, end: int, count: int
+) -> tuple[tuple[str, bytes | None], ...]: ...
 
 BinaryColumn = tuple[int, bytearray, bytearray, bytearray]
 
@@ -61,10 +67,27 @@ class ColumnsBuilder:
         base_timestamp: int,
         log_append_time_ms: int = -1,
     ) -> int: ...
+    def append_located(
+        self,
+        data: Buffer,
+        located: bytearray,
+        first: int,
+        last: int,
+        base_offset: int,
+        base_timestamp: int,
+        log_append_time_ms: int = -1,
+    ) -> int: ...
     def finish(self) -> Columns: ...
 
+def encode_headers(headers: Headers) -> list[tuple[bytes, Buffer | None]]: ...
+
 class RecordsBuilder:
-    def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None: ...
+    def __init__(
+        self,
+        base_timestamp: int | None = None,
+        capacity: int = 1024,
+        buffer: bytearray | None = None,
+    ) -> None: ...
     @property
     def size_in_bytes(self) -> int: ...
     @property
