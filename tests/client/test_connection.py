@@ -20,7 +20,6 @@ from barnabas.client.errors import (
     ProtocolMismatch,
     QueueFull,
     RequestTimeout,
-    SerializationError,
 )
 from barnabas.client.settings import ClientSettings
 from barnabas.wire.api_keys import ApiKey

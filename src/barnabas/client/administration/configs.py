@@ -270,7 +270,7 @@ def _entry(entry: Any) -> ConfigEntry:
             ConfigSynonym(s.name, s.value, SOURCES.get(s.source, "UNKNOWN")) for s in entry.synonyms
         ),
         TYPES.get(entry.config_type, "UNKNOWN"),
-        entry.documentation,
+        entry.documentation or None,
     )
 
 
