@@ -42,6 +42,7 @@ from barnabas.client.errors import (
 )
 from barnabas.client.reactor import Reactor, Timer
 from barnabas.client.settings import ClientSettings
+from barnabas.record.kernels import uninitialized
 from barnabas.seams import Stream
 from barnabas.wire import codec
 from barnabas.wire.api_keys import (
@@ -437,7 +438,7 @@ class Connection:
             position += 4
             held = end - position
             if held < size:
-                frame = bytearray(size)
+                frame = uninitialized(size)
                 frame[:held] = memoryview(scratch)[position:end]
                 self._frame, self._frame_filled = frame, held
                 position = end

@@ -73,6 +73,10 @@ LONGEST_WAIT_S: Final = 1.0
 TURN_S: Final = 0.005
 """How long polls may hand out what is buffered without looking at the sockets."""
 ALL: Final = 1 << 62
+FIRST_ROW_BYTES: Final = 100.0
+LEAST_ROW_BYTES: Final = 16.0
+"""What a row of columns is taken to have until one was seen, and at least: it decides how much room
+columns begin with."""
 
 Subscription = Collection[str] | re.Pattern[str]
 CommitCallback = Callable[[Mapping[Place, OffsetAndMetadata], ClientError | None], object]
@@ -125,6 +129,7 @@ class ConsumerEngine:
         self._committing = False
         self._polling = False
         self._woken = False
+        self._row_bytes: float = FIRST_ROW_BYTES
         self._rest: deque[ConsumerRecord] = deque()
         self._rest_now: ConsumerRecord | None = None
         cluster.updated.append(self._metadata_updated)
@@ -292,7 +297,14 @@ class ConsumerEngine:
         self._rewind_rest()
 
         def take() -> int:
-            return self.fetcher.take_columns(columns, limit, runs, MAX_BYTES)
+            nonlocal columns
+            size = min(self.fetcher.buffered_bytes, MAX_BYTES)
+            rows = min(int(size / self._row_bytes), limit)
+            columns = ColumnsBuilder(rows, int(rows * self._row_bytes))
+            count = self.fetcher.take_columns(columns, limit, runs, MAX_BYTES)
+            if count:
+                self._row_bytes = max(columns.size_in_bytes / count, LEAST_ROW_BYTES)
+            return count
 
         await self._fill(take, timeout)
         return record_batch(columns, runs)

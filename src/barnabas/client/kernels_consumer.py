@@ -441,6 +441,7 @@ class FetchedRecords:
     _next_offset: cython.longlong
     _last_epoch: cython.int
     _is_corrupt: cython.bint
+    _cut_size: cython.longlong
     p: cython.p_uchar
     if cython.compiled:
         view: Py_buffer
@@ -476,9 +477,11 @@ class FetchedRecords:
             position += size
         self._limit = position
         self._is_corrupt = False
+        self._cut_size = 0
         if length - position >= 24:
             size = _int32(self.p, position + 8)
             size += 12
+            self._cut_size = size
             if size < 61 or self.p[position + 16] != 2 or self.p[position + 23] > 0x7F:
                 self._limit = length
                 self._is_corrupt = True
@@ -500,6 +503,12 @@ class FetchedRecords:
     def is_corrupt(self) -> bool:
         """Whether the walk ended at a frame that no batch can have."""
         return self._is_corrupt
+
+    @property
+    def cut_size(self) -> int:
+        """How many bytes the batch has that the end of the answer cuts off; 0 if that is not known
+        or there is none."""
+        return self._cut_size
 
     @property
     def left_bytes(self) -> int:

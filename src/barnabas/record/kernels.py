@@ -354,6 +354,13 @@ def _at_least(buffer: bytearray, size: cython.Py_ssize_t) -> cython.p_uchar:
     return buffer
 
 
+def uninitialized(size: cython.Py_ssize_t) -> bytearray:
+    """A buffer whose bytes are whatever was there: for who is about to fill all of it."""
+    buffer: bytearray = bytearray()
+    _at_least(buffer, size)
+    return buffer
+
+
 @cython.final
 @cython.cclass
 class _Cursor:
@@ -807,7 +814,8 @@ class ColumnsBuilder:
     _header_keys: _Column
     _header_values: _Column
 
-    def __init__(self) -> None:
+    def __init__(self, rows: cython.Py_ssize_t = 0, size: cython.Py_ssize_t = 0) -> None:
+        """With room for so many records, and for values of so many bytes: to grow costs time."""
         self._rows = 0
         self._header_rows = 0
         self._offsets = bytearray()
@@ -817,6 +825,12 @@ class ColumnsBuilder:
         self._values = _Column()
         self._header_keys = _Column()
         self._header_values = _Column()
+        if rows > 0:
+            _at_least(self._offsets, 8 * rows)
+            _at_least(self._timestamps, 8 * rows)
+            _at_least(self._header_offsets, 4 * (rows + 1))
+            self._keys.reserve(rows, 0)
+            self._values.reserve(rows, max(min(size, _MAX_BODY), 0))
 
     @property
     def record_count(self) -> int:

@@ -33,7 +33,7 @@ def decode_records(
 def record_spans(
     data: Buffer, start: int, end: int, count: int
 ) -> list[tuple[int, int, int, int, bytes | None, bool]]: ...
-
+def uninitialized(size: int) -> bytearray: ...
 def locate_records(data: Buffer, start: int, end: int, count: int) -> bytearray: ...
 def decode_headers(
     data: Buffer, start: int, end: int, count: int
@@ -53,6 +53,7 @@ class Columns(TypedDict):
     header_values: BinaryColumn
 
 class ColumnsBuilder:
+    def __init__(self, rows: int = 0, size: int = 0) -> None: ...
     @property
     def record_count(self) -> int: ...
     @property

@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 READ_COMMITTED = 1
 BUFFERED_FETCHES = 2
+MAX_BATCH_BYTES = 1 << 30
+"""More than that a connection does not take in as one answer."""
 NEVER = float("inf")
 
 # What passes when the metadata is fresh, or by itself after a while.
@@ -293,6 +295,7 @@ class Fetcher:
         wanted: dict[TopicPartition, Wanted] = {}
         asked: dict[TopicPartition, Asked] = {}
         full = False
+        least = 0
         for partition, state in states.items():
             if state.preferred >= 0:
                 self._wake_at = min(self._wake_at, state.preferred_until)
@@ -303,8 +306,10 @@ class Fetcher:
             elif state.not_before > now:
                 self._wake_at = min(self._wake_at, state.not_before)
             else:
+                size = max(most, state.least_bytes)
+                least = max(least, state.least_bytes)
                 wanted[partition] = Wanted(
-                    state.topic_id, state.next_fetch, state.leader_epoch, most
+                    state.topic_id, state.next_fetch, state.leader_epoch, size
                 )
                 asked[partition] = Asked(state, state.version, state.next_fetch)
         if not wanted:
@@ -322,6 +327,7 @@ class Fetcher:
             if room < min(most, reserve) and not nothing:
                 return None
             reserve = max(room, min(most, settings.fetch_max_bytes))
+        reserve = max(reserve, least)
         self._look_at[node_id] = now + settings.fetch_max_wait_ms / 1000
         session = self.sessions.get(node_id)
         if session is None:
@@ -426,17 +432,11 @@ class Fetcher:
             return
         records = FetchedRecords(*state.partition, data)
         if not records.is_corrupt and records.next_offset <= state.next_fetch:
-            self._fail(
-                state,
-                CorruptRecordsError(
-                    *state.partition,
-                    state.next_fetch,
-                    state.next_fetch + 1,
-                    bytes(data[:1024]),
-                    f"broker {node_id} answered with no whole batch at or after it",
-                ),
-            )
+            # Only a part of a batch, as a broker may answer for all partitions but the first.
+            most = max(state.least_bytes, self._settings.max_partition_fetch_bytes)
+            state.least_bytes = min(records.cut_size or 2 * most, MAX_BATCH_BYTES)
             return
+        state.least_bytes = 0
         aborted = answer.aborted_transactions if self.read_committed else None
         state.buffer.add(
             records, [(a.first_offset, a.producer_id) for a in aborted] if aborted else ()

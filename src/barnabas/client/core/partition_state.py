@@ -47,6 +47,7 @@ class PartitionState:
         "hold",
         "last_stable_offset",
         "leader_epoch",
+        "least_bytes",
         "log_start_offset",
         "next_epoch",
         "next_fetch",
@@ -78,6 +79,7 @@ class PartitionState:
         self.paused = False
         self.hold = False  # nothing more is fetched until the buffer is empty
         self.queued = False  # it is among those that have records
+        self.least_bytes = 0  # what the next batch takes, if the last answer cut it off
         self.attempts = 0
         self.not_before = 0.0
         self.preferred = -1
@@ -141,6 +143,7 @@ class PartitionState:
         self.buffer.clear()
         self.hold = False
         self.failure = None
+        self.least_bytes = 0
         self.preferred = -1
         self.succeeded()
 
