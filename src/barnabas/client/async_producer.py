@@ -24,6 +24,7 @@ from barnabas.client.kernels_producer import SendFuture
 from barnabas.client.looping import AsyncioReactor
 from barnabas.client.producing import ProducerFace
 from barnabas.client.sending import EncodedHeaders
+from barnabas.client.table_rows import TableFuture, rows_of
 
 if TYPE_CHECKING:
     from barnabas.client.kernels_producer import Headers
@@ -90,6 +91,12 @@ class AsyncProducer(ProducerFace):
     async def send_and_wait(self, topic: str, value: Any = None, **more: Any) -> RecordMetadata:
         """Send one record and wait for its acknowledgement."""
         return await (await self.send(topic, value, **more))
+
+    async def send_arrow(self, topic: str, table: Any) -> TableFuture:
+        """Queue every row of a table, without making objects of them; what it gives is awaited until
+        all are acknowledged. Columns: `value`, `key`, `timestamp`, `partition`, `headers`.
+        Serializers, interceptors and a partitioner function are not asked."""
+        return await self._engine.send_rows(topic, rows_of(table, topic))
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is acknowledged or has failed."""

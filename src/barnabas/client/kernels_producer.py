@@ -18,6 +18,7 @@ Invariants: a closed batch never changes; `record_count` of a batch only grows w
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -37,8 +38,15 @@ if cython.compiled:
     from cython.cimports.barnabas.record.kernels import (  # type: ignore[import-not-found,no-redef]
         RecordsBuilder,
     )
+    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
+        Py_buffer,
+        PyBUF_SIMPLE,
+        PyBuffer_Release,
+        PyObject_GetBuffer,
+    )
     from cython.cimports.cpython.bytes import (  # type: ignore[import-not-found]
         PyBytes_AS_STRING,
+        PyBytes_FromStringAndSize,
     )
 
 
@@ -79,6 +87,17 @@ def _murmur2(p: cython.p_uchar, length: cython.Py_ssize_t) -> cython.uint:
     h ^= h >> 13
     h = _times(h, m)
     return h ^ (h >> 15)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _murmur2_span(
+    p: cython.p_uchar, start: cython.Py_ssize_t, length: cython.Py_ssize_t
+) -> cython.uint:
+    if cython.compiled:
+        return _murmur2(p + start, length)
+    return _murmur2(p[start : start + length], length)
 
 
 def murmur2(key: bytes) -> int:
@@ -255,6 +274,277 @@ class TopicLane:
     def partition_for(self, key: bytes | None) -> int:
         """The same for the slow way."""
         return self.choose(key)
+
+
+@cython.final
+@cython.cclass
+class _Memory:
+    """A buffer that is held for as long as this object lives; nothing at all if it is None."""
+
+    p: cython.p_uchar
+    size: cython.Py_ssize_t
+    held: cython.bint
+    if cython.compiled:
+        view: Py_buffer
+
+    def __init__(self, buffer: Any) -> None:
+        self.held = False
+        self.size = 0
+        if buffer is None:
+            return
+        if cython.compiled:
+            PyObject_GetBuffer(buffer, cython.address(self.view), PyBUF_SIMPLE)
+            self.held = True
+            self.p = cython.cast(cython.p_uchar, self.view.buf)
+            self.size = self.view.len
+        else:
+            self.held = True
+            self.p = memoryview(buffer).cast("B")
+            self.size = len(self.p)
+
+    if cython.compiled:
+
+        def __dealloc__(self) -> None:
+            if self.held:
+                PyBuffer_Release(cython.address(self.view))
+
+
+@cython.final
+@cython.cclass
+class RowColumn:
+    """A column as Arrow lays it out: a bit for each row that is not null (or no such buffer),
+    64-bit numbers (offsets into `data`, or the values themselves), and bytes.
+
+    `offset` is the first row's place in the buffers.
+    """
+
+    validity: _Memory
+    numbers: _Memory
+    data: _Memory
+    offset: cython.Py_ssize_t
+
+    def __init__(self, validity: Any, numbers: Any, data: Any, offset: int, rows: int) -> None:
+        self.validity = _Memory(validity)
+        self.numbers = _Memory(numbers)
+        self.data = _Memory(data)
+        self.offset = offset
+        needed = 8 * (offset + rows + (1 if data is not None else 0))
+        if self.numbers.size < needed:
+            raise ValueError(f"a column of {rows} rows needs {needed} bytes of numbers")
+        if self.validity.held and self.validity.size * 8 < offset + rows:
+            raise ValueError(f"a column of {rows} rows needs a bit for each")
+        if data is not None and rows and not 0 <= self.number(0) <= self.number(rows):
+            raise ValueError("the offsets of a column do not grow")
+        if data is not None and rows and self.number(rows) > self.data.size:
+            raise ValueError("a column's offsets point behind its data")
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def is_null(self, row: cython.Py_ssize_t) -> cython.bint:
+        if not self.validity.held:
+            return False
+        row += self.offset
+        return not (self.validity.p[row >> 3] >> (row & 7)) & 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def number(self, row: cython.Py_ssize_t) -> cython.longlong:
+        if cython.compiled:
+            return cython.cast(cython.p_longlong, self.numbers.p)[row + self.offset]
+        start = 8 * (row + self.offset)
+        return int.from_bytes(self.numbers.p[start : start + 8], sys.byteorder, signed=True)
+
+    def bytes_of(self, row: int) -> bytes | None:
+        if self.is_null(row):
+            return None
+        start: cython.Py_ssize_t = self.number(row)
+        end: cython.Py_ssize_t = self.number(row + 1)
+        if not 0 <= start <= end <= self.data.size:
+            raise ValueError(f"row {row} has offsets outside its data")
+        if cython.compiled:
+            return PyBytes_FromStringAndSize(
+                cython.cast(cython.p_char, self.data.p) + start, end - start
+            )
+        return bytes(self.data.p[start:end])
+
+
+@cython.final
+@cython.cclass
+class Rows:
+    """Records that lie in columns, on their way into batches; `next_row` is the first one that is
+    not in one yet. `touched` are the batches they went to."""
+
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    keys: object
+    values: object
+    partitions: object
+    timestamps: object
+    last: list  # type: ignore[type-arg]
+    nothing: _Memory
+    _next_row: cython.Py_ssize_t
+    touched = cython.declare(list, visibility="readonly")
+
+    def __init__(
+        self,
+        count: int,
+        keys: Any,
+        values: Any,
+        partitions: Any,
+        timestamps: Any,
+    ) -> None:
+        self.count = count
+        self.keys = keys
+        self.values = values
+        self.partitions = partitions
+        self.timestamps = timestamps
+        self.last = []
+        self.touched = []
+        self.nothing = _Memory(b"")
+        self._next_row = 0
+
+    @property
+    def next_row(self) -> int:
+        return self._next_row
+
+    @cython.ccall
+    def size_of(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The bytes of key and value of a row."""
+        keys: RowColumn | None = self.keys
+        values: RowColumn | None = self.values
+        size: cython.Py_ssize_t = 0
+        if keys is not None and not keys.is_null(row):
+            size += keys.number(row + 1) - keys.number(row)
+        if values is not None and not values.is_null(row):
+            size += values.number(row + 1) - values.number(row)
+        return size
+
+    def largest(self) -> int:
+        """The row with most bytes, or -1 if there is none."""
+        found: cython.Py_ssize_t = -1
+        most: cython.Py_ssize_t = -1
+        size: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        while row < self.count:
+            size = self.size_of(row)
+            if size > most:
+                most = size
+                found = row
+            row += 1
+        return found
+
+    def partition_of(self, row: int) -> int | None:
+        """What the row says of its partition."""
+        if self.partitions is None:
+            return None
+        column: RowColumn = self.partitions
+        return None if column.is_null(row) else column.number(row)
+
+    def partition_range(self) -> tuple[int, int]:
+        """The lowest (at most 0) and the highest partition that rows name; (0, -1) if none does."""
+        column: RowColumn | None = self.partitions
+        lowest: cython.longlong = 0
+        highest: cython.longlong = -1
+        named: cython.longlong
+        row: cython.Py_ssize_t = 0
+        while column is not None and row < self.count:
+            if not column.is_null(row):
+                named = column.number(row)
+                if named < lowest:  # noqa: PLR1730 - min() is slower in C
+                    lowest = named
+                if named > highest:  # noqa: PLR1730
+                    highest = named
+            row += 1
+        return lowest, highest
+
+    def timestamp_of(self, row: int) -> int | None:
+        if self.timestamps is None:
+            return None
+        column: RowColumn = self.timestamps
+        return None if column.is_null(row) else column.number(row)
+
+    def key_of(self, row: int) -> bytes | None:
+        return None if self.keys is None else self.keys.bytes_of(row)
+
+    def value_of(self, row: int) -> bytes | None:
+        return None if self.values is None else self.values.bytes_of(row)
+
+    def fill(self, lane: TopicLane) -> int:
+        """Append rows until one finds no open batch with room for it; gives `next_row`, which is the
+        number of rows when all are done. Runs no Python code but where a batch is new to it."""
+        keys: RowColumn | None = self.keys
+        values: RowColumn | None = self.values
+        partitions: RowColumn | None = self.partitions
+        timestamps: RowColumn | None = self.timestamps
+        batch: AppendableBatch
+        partition: cython.Py_ssize_t
+        kept: cython.Py_ssize_t
+        key_start: cython.Py_ssize_t
+        key_length: cython.Py_ssize_t
+        value_start: cython.Py_ssize_t
+        value_length: cython.Py_ssize_t
+        timestamp: cython.longlong
+        row: cython.Py_ssize_t = self._next_row
+        count: cython.Py_ssize_t = len(lane.batches)
+        nowhere: cython.p_uchar = self.nothing.p
+        now_ms: cython.longlong = _now_ms()
+        while len(self.last) < count:
+            self.last.append(None)
+        while row < self.count:
+            key_start = value_start = 0
+            key_length = value_length = -1
+            if keys is not None and not keys.is_null(row):
+                key_start = keys.number(row)
+                key_length = keys.number(row + 1) - key_start
+            if values is not None and not values.is_null(row):
+                value_start = values.number(row)
+                value_length = values.number(row + 1) - value_start
+            if (
+                key_start < 0
+                or value_start < 0
+                or key_length < -1
+                or value_length < -1
+                or (keys is not None and key_start + key_length > keys.data.size)
+                or (values is not None and value_start + value_length > values.data.size)
+            ):
+                raise ValueError(f"row {row} has offsets outside its data")
+            timestamp = now_ms
+            if timestamps is not None and not timestamps.is_null(row):
+                timestamp = timestamps.number(row)
+            kept = lane.sticky
+            if partitions is not None and not partitions.is_null(row):
+                partition = partitions.number(row)
+            elif key_length >= 0 and not lane.ignore_keys:
+                assert keys is not None
+                partition = (_murmur2_span(keys.data.p, key_start, key_length) & 0x7FFFFFFF) % count
+            else:
+                partition = lane.choose(None)
+            if partition < 0 or partition >= count:
+                break
+            batch = cython.cast(AppendableBatch, lane.batches[partition])
+            if (
+                batch.closed
+                or batch.builder._append_span(
+                    timestamp,
+                    nowhere if keys is None else keys.data.p,
+                    key_start,
+                    key_length,
+                    nowhere if values is None else values.data.p,
+                    value_start,
+                    value_length,
+                    batch.limit,
+                )
+                == 0
+            ):
+                lane.sticky = kept
+                break
+            row += 1
+            if self.last[partition] is not batch:
+                self.last[partition] = batch
+                self.touched.append(batch)
+        self._next_row = row
+        return row
 
 
 @cython.cclass

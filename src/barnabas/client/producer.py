@@ -31,6 +31,7 @@ from barnabas.client.kernels_producer import SendFuture
 from barnabas.client.producing import ProducerFace
 from barnabas.client.pump import NEVER, Pump
 from barnabas.client.sending import EncodedHeaders
+from barnabas.client.table_rows import TableFuture, rows_of
 
 if TYPE_CHECKING:
     from barnabas.client.kernels_producer import Headers
@@ -140,6 +141,12 @@ class Producer(ProducerFace):
                 f"the acknowledgement of a record for {batch.topic}-{batch.partition}",
                 int((timeout or 0.0) * 1000),
             )
+
+    def send_arrow(self, topic: str, table: Any) -> TableFuture:
+        """Queue every row of a table, without making objects of them; what it gives is done when all
+        are. Columns: `value`, `key`, `timestamp`, `partition`, `headers`. Serializers, interceptors
+        and a partitioner function are not asked."""
+        return self._run(self._engine.send_rows(topic, rows_of(table, topic)))
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is acknowledged or has failed."""

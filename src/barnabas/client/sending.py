@@ -38,11 +38,13 @@ from barnabas.client.errors import (
     broker_error,
 )
 from barnabas.client.interceptors import ProducerInterceptors
-from barnabas.client.kernels_producer import SendFuture, SendPath, TopicLane
+from barnabas.client.kernels_producer import Rows, SendFuture, SendPath, TopicLane
 from barnabas.client.metrics import Metrics
+from barnabas.client.options import INT_MAX, LONG_MAX
 from barnabas.client.producer_metrics import ProducerMetrics
 from barnabas.client.reactor import Future, Reactor, Timer
 from barnabas.client.settings import ProducerSettings
+from barnabas.client.table_rows import HeadedRow, TableFuture
 from barnabas.record.batch import BATCH_OVERHEAD
 from barnabas.wire.errors import ErrorCode
 
@@ -52,6 +54,8 @@ PURPOSE: Final = "produce"
 RECORD_OVERHEAD: Final = 36
 HEADER_OVERHEAD: Final = 10
 IDLE_CHECKS: Final = 5
+FILLS_A_TURN: Final = 4
+"""How many batches of a table are filled before answers are taken in."""
 HIGHEST_INIT_PRODUCER_ID: Final = 5
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -440,13 +444,15 @@ class ProducerEngine:
             raise SerializationError(f"A topic is named by text, not {type(topic).__name__}.")
         if on_delivery is not None and not callable(on_delivery):
             raise SerializationError("on_delivery must be a function (metadata, error).")
-        if timestamp_ms is not None and (type(timestamp_ms) is not int or timestamp_ms < 0):
+        if timestamp_ms is not None and (
+            type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LONG_MAX
+        ):
             raise SerializationError(
                 f"timestamp_ms={timestamp_ms!r} is not a number of milliseconds since 1970.",
                 topic=topic,
                 next_step="Give a whole number from 0 up, or leave it out for the present time.",
             )
-        if partition is not None and (type(partition) is not int or partition < 0):
+        if partition is not None and (type(partition) is not int or not 0 <= partition <= INT_MAX):
             raise broker_error(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"partition={partition!r} is not the number of a partition.",
@@ -504,51 +510,62 @@ class ProducerEngine:
         """Append a record that was checked, opening a batch for it if memory is there (`reserved`
         if the caller has some already); None if the caller has to wait for something. What was
         reserved is used or given back."""
-        path, accumulator = self._path, self.accumulator
+        path = self._path
+        try:
+            while True:
+                future = path._append(
+                    topic, value, key, partition, headers, timestamp_ms, on_delivery
+                )
+                if future is not None:
+                    return future
+                lane = path._lanes.get(topic)
+                if lane is None or (partition is not None and partition >= len(lane.batches)):
+                    return None
+                if partition is None and lane.rotates:
+                    partition = lane.partition_for(None)
+                if not self._make_room(lane, partition, key, size, reserved):
+                    return None
+                reserved = 0
+        finally:
+            if reserved:
+                self.accumulator.pool.give_back(reserved)
+
+    def _make_room(
+        self, lane: TopicLane, partition: int | None, key: bytes | None, size: int, reserved: int
+    ) -> bool:
+        """A record found no open batch with room for it: open one, or stick to another partition,
+        whose batch may have room. False if there is no memory; what was reserved is used up."""
+        accumulator = self.accumulator
         now = self.reactor.now()
-        while True:
-            future = path._append(topic, value, key, partition, headers, timestamp_ms, on_delivery)
-            if future is not None:
-                break
-            lane = path._lanes.get(topic)
-            if lane is None or (partition is not None and partition >= len(lane.batches)):
-                break
-            state = self._topics[topic]
-            state.idle_checks = 0
-            keyless = partition is None and not lane.rotates and (key is None or lane.ignore_keys)
-            if keyless:
-                index = self._unstick(state, now)
-                if index != lane.sticky:
-                    lane.sticky = index
-                    continue
-            else:
-                index = lane.partition_for(key) if partition is None else partition
-            accumulator.full(lane, index)
-            wanted = accumulator.room_for(size)
-            if not reserved:
-                if not accumulator.pool.reserve(wanted):
-                    break
-                reserved = wanted
-            batch = accumulator.open(lane, index, reserved, now)
-            reserved = 0
-            try:
-                future = path._append(topic, value, key, index, headers, timestamp_ms, on_delivery)
-            except BaseException:
-                accumulator.discard(batch)
-                raise
-            assert future is not None, "a record must fit into a batch that was made for it"
-            if keyless:
-                state.last = batch
-            break
-        if reserved:
-            accumulator.pool.give_back(reserved)
-        return future
+        state = self._topics[lane.topic]
+        state.idle_checks = 0
+        keyless = partition is None and (key is None or lane.ignore_keys)
+        if keyless:
+            before = lane.sticky
+            index = lane.sticky = self._unstick(state, now)
+            if index != before and not lane.batches[index].closed:
+                if reserved:
+                    accumulator.pool.give_back(reserved)
+                return True
+        else:
+            index = lane.partition_for(key) if partition is None else partition
+        accumulator.full(lane, index)
+        wanted = accumulator.room_for(size)
+        if not reserved:
+            if not accumulator.pool.reserve(wanted):
+                return False
+            reserved = wanted
+        batch = accumulator.open(lane, index, reserved, now)
+        if keyless:
+            state.last = batch
+        return True
 
     def _unstick(self, state: TopicState, now: float) -> int:
         """The partition for keyless records when the batch they went to takes no more."""
+        lane = state.lane
         last, state.last = state.last, None
-        if last is None or last.partition != state.lane.sticky:
-            return state.lane.sticky
+        if last is None or last.partition != lane.sticky:
+            return lane.sticky
         if last.closed:
             return state.sticky.used(last.size, now)
         return state.sticky.used(self.accumulator.batch_size, now)
@@ -595,7 +612,7 @@ class ProducerEngine:
         await self.cluster.topics([lane.topic], timeout_ms=self.settings.max_block_ms)
         lane = self._path._lanes.get(lane.topic, lane)
         count = len(lane.batches)
-        if partition >= count:
+        if not 0 <= partition < count:
             raise broker_error(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"The topic has {count} partitions, 0 to {count - 1}.",
@@ -631,6 +648,75 @@ class ProducerEngine:
             pool.leave(ticket)
             return 0
         return wanted
+
+    # -- columns
+
+    async def send_rows(self, topic: str, chunks: list[Rows | HeadedRow]) -> TableFuture:
+        """Send records that lie in columns. They are all checked before the first is accepted."""
+        if self.closing:
+            raise ClosedError("The producer is closed.")
+        lane = await self.lane(topic)
+        for rows in chunks:
+            if isinstance(rows, HeadedRow):
+                value, key, partition, headers, timestamp_ms = rows
+                self.check(topic, value, key, partition, headers, timestamp_ms, None)
+                if partition is not None and partition >= len(lane.batches):
+                    lane = await self._grown(lane, partition)
+                continue
+            lowest, highest = rows.partition_range()
+            if lowest < 0 or highest >= len(lane.batches):
+                lane = await self._grown(lane, lowest if lowest < 0 else highest)
+            largest = rows.largest()
+            if largest >= 0:
+                self.check_size(topic, self._row_size(rows, largest))
+        sent = TableFuture(topic, self)
+        for rows in chunks:
+            if isinstance(rows, HeadedRow):
+                value, key, partition, headers, timestamp_ms = rows
+                size = self.check(topic, value, key, partition, headers, timestamp_ms, None)
+                future = await self.send_waiting(
+                    size, topic, value, key, partition, headers, timestamp_ms, None
+                )
+                sent.take(1, [future.batch])
+            else:
+                await self._fill(topic, rows)
+                sent.take(rows.count, rows.touched)
+        self.turn()
+        return sent
+
+    @staticmethod
+    def _row_size(rows: Rows, row: int) -> int:
+        return BATCH_OVERHEAD + RECORD_OVERHEAD + rows.size_of(row)
+
+    async def _fill(self, topic: str, rows: Rows) -> None:
+        deadline = self.reactor.now() + self.settings.max_block_ms / 1000
+        reserved = 0
+        fills = 0
+        try:
+            while True:
+                lane = await self.lane(topic)
+                row = rows.fill(lane)
+                if row == rows.count:
+                    return
+                if self.closing:
+                    raise ClosedError(f"The producer was closed after {row} rows were accepted.")
+                partition = rows.partition_of(row)
+                if partition is None and lane.rotates:
+                    partition = lane.rotation[(lane.sticky + 1) % len(lane.rotation)]
+                size = self._row_size(rows, row)
+                key = rows.key_of(row)
+                if self._make_room(lane, partition, key, size, reserved):
+                    reserved = 0
+                    fills += 1
+                    if fills % FILLS_A_TURN == 0:
+                        self.turn()
+                        await self.reactor.sleep(0)
+                    continue
+                reserved = await self._room(size, deadline)
+                deadline = self.reactor.now() + self.settings.max_block_ms / 1000
+        finally:
+            if reserved:
+                self.accumulator.pool.give_back(reserved)
 
     # -- all of it
 

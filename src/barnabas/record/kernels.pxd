@@ -27,3 +27,14 @@ cdef class RecordsBuilder:
         long long offset_delta,
         Py_ssize_t limit,
     ) except? -1
+    cdef Py_ssize_t _append_span(
+        self,
+        long long timestamp_ms,
+        unsigned char* keys,
+        Py_ssize_t key_start,
+        Py_ssize_t key_length,
+        unsigned char* values,
+        Py_ssize_t value_start,
+        Py_ssize_t value_length,
+        Py_ssize_t limit,
+    ) except? -1

@@ -1231,6 +1231,61 @@ class RecordsBuilder:
             self._max_timestamp = timestamp_ms
         return needed
 
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _append_span(
+        self,
+        timestamp_ms: cython.longlong,
+        keys: cython.p_uchar,
+        key_start: cython.Py_ssize_t,
+        key_length: cython.Py_ssize_t,
+        values: cython.p_uchar,
+        value_start: cython.Py_ssize_t,
+        value_length: cython.Py_ssize_t,
+        limit: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """`_append` for a record without headers whose key and value lie in the memory of columns;
+        a negative length is null."""
+        p: cython.p_uchar
+        position: cython.Py_ssize_t = self._size
+        offset_delta: cython.longlong = self._last_offset_delta + 1
+        base_timestamp: cython.longlong
+        base_timestamp = self._base_timestamp if self._base_known else timestamp_ms
+        timestamp_delta: cython.longlong = _wrapping_add(timestamp_ms, -base_timestamp)
+        body: cython.longlong = 2 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
+        body += _varint_size(key_length) + max(key_length, 0)
+        body += _varint_size(value_length) + max(value_length, 0)
+        needed: cython.Py_ssize_t = position + _varint_size(body) + body
+        if needed > limit:
+            return 0
+        if needed > self._capacity:
+            self._grow(needed)
+        if cython.compiled:
+            p = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self._buffer))
+        else:
+            p = self._buffer
+        position = _write_varint(p, position, body)
+        p[position] = 0
+        position = _write_varint(p, position + 1, timestamp_delta)
+        position = _write_varint(p, position, offset_delta)
+        position = _write_varint(p, position, key_length)
+        if key_length > 0:
+            _copy(p, position, keys, key_start, key_length)
+            position += key_length
+        position = _write_varint(p, position, value_length)
+        if value_length > 0:
+            _copy(p, position, values, value_start, value_length)
+            position += value_length
+        p[position] = 0
+        self._size = needed
+        self._count += 1
+        self._base_timestamp = base_timestamp
+        self._base_known = True
+        self._last_offset_delta = offset_delta
+        if timestamp_ms > self._max_timestamp:  # noqa: PLR1730 - max() is slower in C
+            self._max_timestamp = timestamp_ms
+        return needed
+
     def extend(self, records: Any) -> int:
         """Appends records `(timestamp_ms, key, value, headers)`; gives `size_in_bytes`."""
         encoded: list | None  # type: ignore[type-arg]

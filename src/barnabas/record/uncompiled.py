@@ -13,7 +13,7 @@ compiled = False
 T = TypeVar("T")
 
 void = bint = uchar = int = uint = longlong = ulonglong = Py_ssize_t = double = object
-p_uchar = p_longlong = p_int = object
+p_uchar = p_char = p_longlong = p_int = object
 
 
 def cfunc(function: T) -> T:

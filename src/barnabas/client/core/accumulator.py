@@ -155,10 +155,10 @@ class Accumulator:
         return batch
 
     def discard(self, batch: ProducerBatch) -> None:
-        """Take back a batch that was opened for a record that could not be encoded."""
-        assert batch.builder.record_count == 0
+        """Drop a batch that was opened and got no record, because the call was interrupted."""
         queue = self.queue(batch.topic, batch.partition)
         self._close(queue, batch)
+        assert batch.record_count == 0
         queue.waiting.remove(batch)
         del self.incomplete[batch]
         batch.done = True
@@ -303,6 +303,9 @@ class Accumulator:
                 continue
             if not batch.closed:
                 self._close(queue, batch)
+            if not batch.record_count:
+                self.discard(batch)
+                continue
             if taken and size + batch.size > max_size:
                 continue
             queue.waiting.popleft()
