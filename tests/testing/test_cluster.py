@@ -33,7 +33,7 @@ def first_value(cluster: Cluster, topic: str) -> bytes | None:
     with Consumer({"bootstrap.servers": cluster.bootstrap_servers}) as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek((topic, 0), 0)
-        return consumer.poll(10_000)[0].value
+        return consumer.poll(10.0)[0].value
 
 
 def test_the_example_of_a_cluster_runs() -> None:
