@@ -136,9 +136,7 @@ class World:
             one_in_flight=self.settings.max_in_flight_requests_per_connection == 1,
             idempotent=self.settings.enable_idempotence,
         )
-        self.sender = Sender(
-            self.settings, self.accumulator, self.idempotence, self.random.random
-        )
+        self.sender = Sender(self.settings, self.accumulator, self.idempotence, self.random.random)
         self.form = RequestForm(self.settings.acks, self.settings.compression_type, None, 1000)
         self.path = SendPath()
         self.lane = TopicLane(TOPIC, self.partitions, NOTHING)

@@ -114,7 +114,7 @@ class OwnLoad:
         self.stopping.set()
         self.thread.join(STOP_S)
         assert not self.thread.is_alive()
-        assert self.done() == self.sent
+        assert self.done() == self.sent, (self.topic, self.done(), self.sent, self.failed[:5])
 
 
 class OwnGroup:
@@ -189,5 +189,5 @@ class OwnGroup:
         self.stopping.set()
         self.thread.join(STOP_S)
         assert not self.thread.is_alive()
-        assert self.failed == []
+        assert not self.failed, (self.topic, self.failed[:5])
         return dict(self.committed)

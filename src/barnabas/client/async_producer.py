@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.core.batch import DeliveryCallback, RecordMetadata
+from barnabas.client.errors import ClientError
 from barnabas.client.kernels_producer import SendFuture
 from barnabas.client.looping import AsyncioReactor
 from barnabas.client.producing import ProducerFace
@@ -83,7 +84,11 @@ class AsyncProducer(ProducerFace):
         self, future: SendFuture | None, size: int, record: tuple[Any, ...]
     ) -> SendFuture:
         if future is None:
-            return await self._engine.send_waiting(size, *record)
+            try:
+                return await self._engine.send_waiting(size, *record)
+            except ClientError as error:
+                self._engine.refused_record(record[0], record[3], record[5], error)
+                raise
         # Once a batch the loop gets its turn, whatever the pace of the sender.
         await asyncio.sleep(0)
         return future

@@ -24,7 +24,7 @@ from typing import Any
 
 from barnabas.client.errors import SerializationError
 from barnabas.client.serialization import not_bytes
-from barnabas.record.kernels import COMPILED, RecordsBuilder
+from barnabas.record.kernels import RecordsBuilder
 
 try:
     import cython
@@ -48,6 +48,9 @@ if cython.compiled:
         PyBytes_AS_STRING,
         PyBytes_FromStringAndSize,
     )
+
+
+COMPILED: bool = cython.compiled
 
 
 @cython.cfunc
@@ -119,6 +122,16 @@ def _now_ms() -> cython.longlong:
     if cython.compiled:
         return wall_clock_ms()
     return time.time_ns() // 1_000_000
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _number(given: int) -> cython.longlong:
+    """A number that C can hold, or -1."""
+    try:
+        return given
+    except OverflowError:
+        return -1
 
 
 def not_text(topic: Any, field: str, error: UnicodeEncodeError) -> SerializationError:
@@ -485,6 +498,7 @@ class Rows:
         value_start: cython.Py_ssize_t
         value_length: cython.Py_ssize_t
         timestamp: cython.longlong
+        size: cython.Py_ssize_t
         row: cython.Py_ssize_t = self._next_row
         count: cython.Py_ssize_t = len(lane.batches)
         nowhere: cython.p_uchar = self.nothing.p
@@ -523,9 +537,10 @@ class Rows:
             if partition < 0 or partition >= count:
                 break
             batch = cython.cast(AppendableBatch, lane.batches[partition])
-            if (
-                batch.closed
-                or batch.builder._append_span(
+            if batch.closed:
+                size = 0
+            elif cython.compiled:
+                size = batch.builder._append_span(
                     timestamp,
                     nowhere if keys is None else keys.data.p,
                     key_start,
@@ -535,8 +550,11 @@ class Rows:
                     value_length,
                     batch.limit,
                 )
-                == 0
-            ):
+            else:
+                size = batch.builder.append_within(
+                    timestamp, self.key_of(row), self.value_of(row), None, batch.limit
+                )
+            if size == 0:
                 lane.sticky = kept
                 break
             row += 1
@@ -640,6 +658,7 @@ class SendPath:
         position: cython.longlong
         timestamp: cython.longlong
         kept: cython.Py_ssize_t
+        size: cython.Py_ssize_t
         if type(topic) is not str or (on_delivery is not None and not callable(on_delivery)):
             return None
         found = self._lanes.get(topic)
@@ -649,7 +668,7 @@ class SendPath:
         if timestamp_ms is None:
             timestamp = _now_ms()
         elif type(timestamp_ms) is int:
-            timestamp = timestamp_ms
+            timestamp = _number(timestamp_ms)
             if timestamp < 0:
                 return None
         else:
@@ -657,7 +676,7 @@ class SendPath:
         if partition is None:
             index = -1
         elif type(partition) is int:
-            index = partition
+            index = _number(partition)
             if index < 0:
                 return None
         else:
@@ -674,8 +693,13 @@ class SendPath:
         if batch.closed:
             lane.sticky = kept
             return None
-        position = batch.builder._count
-        if batch.builder._append(timestamp, key, value, headers, -1, batch.limit) == 0:
+        if cython.compiled:
+            position = batch.builder._count
+            size = batch.builder._append(timestamp, key, value, headers, -1, batch.limit)
+        else:
+            position = batch.builder.record_count
+            size = batch.builder.append_within(timestamp, key, value, headers, batch.limit)
+        if size == 0:
             lane.sticky = kept
             return None
         future.batch = batch

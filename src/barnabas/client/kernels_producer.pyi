@@ -7,6 +7,8 @@ from barnabas.record.kernels import RecordsBuilder
 
 T = TypeVar("T")
 
+COMPILED: bool
+
 def murmur2(key: bytes) -> int: ...
 def partition_for_key(key: bytes, partition_count: int) -> int: ...
 

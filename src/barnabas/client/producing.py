@@ -14,13 +14,12 @@ from typing import Any
 from barnabas.client.core.batch import DeliveryCallback
 from barnabas.client.errors import ClientError, SerializationError
 from barnabas.client.interceptors import ProducerRecord
-from barnabas.client.kernels_producer import Accepted, SendFuture, SendPath
+from barnabas.client.kernels_producer import COMPILED, Accepted, SendFuture, SendPath
 from barnabas.client.options import together
 from barnabas.client.reactor import Reactor
 from barnabas.client.sending import EncodedHeaders, ProducerEngine, unheard
 from barnabas.client.serialization import serializer
 from barnabas.client.settings import ProducerSettings, load
-from barnabas.record.kernels import COMPILED
 
 
 class ProducerFace(SendPath):
@@ -80,7 +79,7 @@ class ProducerFace(SendPath):
                 topic, value, key, partition, headers, timestamp_ms, on_delivery or unheard
             )
         except ClientError as error:
-            self._engine.failed_record(topic, partition, timestamp_ms, error)
+            self._engine.refused_record(topic, partition, timestamp_ms, error)
             raise
 
     def _send_prepared(

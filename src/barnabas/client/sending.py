@@ -27,7 +27,6 @@ from barnabas.client.core.partitioner import StickyPartitioner
 from barnabas.client.core.produce_request import RequestForm, answers_of
 from barnabas.client.core.sender import Outgoing, Sender
 from barnabas.client.errors import (
-    BrokerError,
     BufferExhausted,
     ClientError,
     ClosedError,
@@ -239,14 +238,13 @@ class ProducerEngine:
         self._numbers.completed(completed, now)
         for batch in completed:
             batch.done_at = now
-            watchers = batch.watchers
-            if watchers:
-                batch.watchers = []
-                for watcher in watchers:
-                    watcher()
             if batch.told:
                 told, batch.told = batch.told, []
                 self.reactor.call_outside(self._deliver, told)
+            if batch.watchers:
+                watchers, batch.watchers = batch.watchers, []
+                for watcher in watchers:
+                    watcher()
         if self._progress:
             progress, self._progress = self._progress, []
             for future in progress:
@@ -441,9 +439,9 @@ class ProducerEngine:
         if self.closing:
             raise ClosedError("The producer is closed.")
         if not isinstance(topic, str):
-            raise SerializationError(f"A topic is named by text, not {type(topic).__name__}.")
+            raise TypeError(f"a topic is named by a str, not {type(topic).__name__}")
         if on_delivery is not None and not callable(on_delivery):
-            raise SerializationError("on_delivery must be a function (metadata, error).")
+            raise TypeError("on_delivery must be a function (metadata, error)")
         if timestamp_ms is not None and (
             type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LONG_MAX
         ):
@@ -809,10 +807,12 @@ class ProducerEngine:
         lane = await self.lane(topic)
         return list(range(len(lane.batches)))
 
-    def failed_record(
-        self, topic: Any, partition: Any, timestamp_ms: Any, error: BrokerError | ClientError
+    def refused_record(
+        self, topic: Any, partition: Any, timestamp_ms: Any, error: ClientError
     ) -> None:
         """Tell interceptors of a record that was refused at the call."""
+        if not self.interceptors.on_acknowledgement:
+            return
         place = partition if type(partition) is int else NOWHERE
         at = timestamp_ms if type(timestamp_ms) is int else -1
         self.interceptors.acknowledge(RecordMetadata(str(topic), place, -1, at), error)

@@ -137,7 +137,7 @@ def _headed(columns: dict[str, Any], pairs: list[Any], topic: str) -> HeadedRow:
 
 def _headers(column: Any, topic: str) -> Iterator[tuple[int, list[Any]]]:
     """The rows that have headers, and those."""
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
     if column is None or pa.types.is_null(column.type):
         return
@@ -151,7 +151,7 @@ def _headers(column: Any, topic: str) -> Iterator[tuple[int, list[Any]]]:
 def as_table(table: Any, topic: str) -> Any:
     """A pyarrow table with columns that are known."""
     try:
-        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow as pa
     except ImportError:
         raise OptionError(
             "Tables need pyarrow, which is not installed.",
@@ -241,7 +241,7 @@ def _numbers(column: Any, field: str, topic: str, count: int) -> RowColumn | Non
 
 def _timestamps(column: Any, topic: str, count: int) -> RowColumn | None:
     import pyarrow as pa
-    from pyarrow import compute  # type: ignore[import-untyped]
+    from pyarrow import compute
 
     if column is not None and pa.types.is_timestamp(column.type):
         column = compute.cast(column, pa.timestamp("ms", column.type.tz), safe=False)

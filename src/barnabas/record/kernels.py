@@ -1150,6 +1150,18 @@ class RecordsBuilder:
         encoded: list | None = encode_headers(headers) if headers else None  # type: ignore[type-arg]
         return self._append(timestamp_ms, key, value, encoded, offset_delta, _MAX_BODY)
 
+    def append_within(
+        self,
+        timestamp_ms: cython.longlong,
+        key: Any,
+        value: Any,
+        encoded: list | None,  # type: ignore[type-arg]
+        limit: cython.Py_ssize_t,
+    ) -> int:
+        """The same with headers from `encode_headers`, or None; 0, and nothing happened, if the
+        batch would become larger than `limit`."""
+        return self._append(timestamp_ms, key, value, encoded, -1, limit)
+
     @cython.cfunc
     @cython.exceptval(-1)
     def _append(

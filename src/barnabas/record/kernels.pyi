@@ -107,6 +107,14 @@ class RecordsBuilder:
         headers: Headers = (),
         offset_delta: int = -1,
     ) -> int: ...
+    def append_within(
+        self,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        encoded: list[tuple[bytes, Buffer | None]] | None,
+        limit: int,
+    ) -> int: ...
     def extend(
         self, records: Iterable[tuple[int, Buffer | None, Buffer | None, Headers]]
     ) -> int: ...

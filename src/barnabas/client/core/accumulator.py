@@ -240,8 +240,9 @@ class Accumulator:
                 if queue.resting and node != NOWHERE:
                     # A new leader knows nothing of what the old one refused: no reason to wait.
                     queue.resting = False
-                    queue.waiting[0].not_before = 0.0
-                    moved.append(queue)
+                    if queue.waiting:
+                        queue.waiting[0].not_before = 0.0
+                        moved.append(queue)
         for queue in moved:
             self._mark(queue)
 
