@@ -8,8 +8,8 @@ from setuptools import Extension, setup
 
 KERNELS = [
     "barnabas.record.kernels",
-    "barnabas.client.kernels_consumer",
     "barnabas.client.kernels_producer",
+    "barnabas.client.kernels_consumer",
 ]
 
 

@@ -24,6 +24,7 @@ from barnabas.client.errors import ClientError
 from barnabas.client.kernels_producer import SendFuture
 from barnabas.client.looping import AsyncioReactor
 from barnabas.client.producing import ProducerFace
+from barnabas.client.reactor import Reactor
 from barnabas.client.sending import EncodedHeaders
 from barnabas.client.table_rows import TableFuture, rows_of
 
@@ -55,10 +56,12 @@ class AsyncProducer(ProducerFace):
         self,
         options: Mapping[str, Any] | None = None,
         /,
+        *,
+        reactor: Reactor | None = None,
         **more: Any,
     ) -> None:
         self._guard = nullcontext()
-        super().__init__(options, more, AsyncioReactor())
+        super().__init__(options, more, reactor or AsyncioReactor())
         self._awaited = True
 
     @property

@@ -14,10 +14,9 @@ but for `wakeup` and the metrics.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer_engine import ConsumerEngine
@@ -26,6 +25,9 @@ from barnabas.client.faces import blocking, locked
 from barnabas.client.kernels_consumer import ConsumerRecord
 from barnabas.client.pump import Pump
 from barnabas.client.settings import ConsumerSettings, gather
+
+if TYPE_CHECKING:
+    from barnabas.client.looping import AsyncioReactor
 
 
 class AsyncConsumer(ConsumerEngine):
@@ -37,12 +39,13 @@ class AsyncConsumer(ConsumerEngine):
         /,
         *,
         patience_ms: float = 0,
+        reactor: AsyncioReactor | None = None,
         **keywords: Any,
     ) -> None:
         from barnabas.client.looping import AsyncioReactor
 
-        reactor = AsyncioReactor()
-        self._loop = asyncio.get_running_loop()
+        reactor = reactor or AsyncioReactor()
+        self._loop = reactor.loop
         super().__init__(
             gather(ConsumerSettings, options, keywords), reactor, patience_ms=patience_ms
         )

@@ -31,6 +31,7 @@ from barnabas.client.core.fetcher import READ_COMMITTED, Fetcher
 from barnabas.client.core.metadata import TopicInfo
 from barnabas.client.core.metadata import TopicPartition as Place
 from barnabas.client.core.offsets import (
+    GroupMetadata,
     OffsetAndMetadata,
     TopicPartition,
     check_offset,
@@ -767,11 +768,11 @@ class ConsumerEngine:
 
         self._commit_soon(self._commits(), wanted, told)
 
-    def group_metadata(self) -> tuple[str, int, str, str | None]:
-        """Group id, generation, member id and group.instance.id: for a transactional producer."""
+    def group_metadata(self) -> GroupMetadata:
+        """What this consumer is in its group: for a transactional producer."""
         membership = self._group("Group metadata")
         assert self.settings.group_id is not None
-        return (
+        return GroupMetadata(
             self.settings.group_id,
             membership.generation,
             membership.member_id,

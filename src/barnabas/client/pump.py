@@ -101,6 +101,8 @@ class Pump:
             self.reactor.turn(until)
         finally:
             self._turning = False
+            if self.closed:
+                self.reactor.close()
             if self._sleepers:
                 self._changed.notify_all()
 
@@ -163,7 +165,8 @@ class Pump:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_S)
         with self.lock:
-            self.reactor.close()
+            if not self._turning:  # else whoever turns it closes it
+                self.reactor.close()
 
 
 def _never() -> float:

@@ -268,6 +268,8 @@ class SelectReactor:
             self._wakes_in.recv(4096)
 
     def close(self) -> None:
+        if self._closed:
+            return
         self._closed = True
         self._selector.close()
         self._wakes_in.close()

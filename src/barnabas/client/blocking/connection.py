@@ -25,6 +25,7 @@ from barnabas.client.errors import (
     ConnectionRefused,
     ConnectTimeout,
     NameLookupError,
+    OptionError,
     ProtocolMismatch,
     RequestTimeout,
     VersionError,
@@ -92,6 +93,10 @@ class Connection:
     # -- opening and closing
 
     def connect(self) -> None:
+        if self.settings.security_protocol != "PLAINTEXT":
+            raise OptionError(
+                f"security.protocol={self.settings.security_protocol} is not supported here yet."
+            )
         self._socket = self._open()
         self._negotiate()
 

@@ -61,6 +61,7 @@ class ProducerBatch(AppendableBatch):
         "error",
         "last_error",
         "log_append_time_ms",
+        "may_be_written",
         "not_before",
         "order",
         "owner",
@@ -99,6 +100,7 @@ class ProducerBatch(AppendableBatch):
         self.size = 0
         self.data: bytearray | None = None
         self.attempts = 0
+        self.may_be_written = False
         self.not_before = 0.0
         self.sent_at = 0.0
         self.done_at = 0.0

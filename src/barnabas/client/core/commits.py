@@ -137,7 +137,7 @@ class Commits:
         for commit in waiting:
             if not commit.decided:
                 stale = self._stale(commit, identity, now)
-                if stale is not None:
+                if stale is not None or not commit.offsets:
                     self._decide(commit, stale)
             if not commit.decided:
                 commit.attempts += 1

@@ -12,8 +12,9 @@ A batch is numbered when it is first sent and keeps its number, because only wit
 known again. When a numbered batch fails for good, there is, or may be, a gap: the partition is
 `renewing`. What was numbered after the gap is then sent again, one batch at a time, for as long as its
 fate is unknown: it is taken (the failed one had been written), known again, or refused as out of
-sequence, which proves that neither it nor anything numbered after it was written. From there on,
-batches lose their numbers, and get new ones in the next epoch.
+sequence. What was refused and cannot have been written (`may_be_written`) gets a new number in the next
+epoch. What may have been written fails: a broker that was restarted knows only the last batch of a
+producer, and calls those before it out of sequence although it has them.
 
 Invariant: a batch gets a new number only when it is certain that it was not written under the old one.
 """
@@ -103,7 +104,7 @@ class Idempotence:
         queue.next_sequence = (queue.next_sequence + batch.record_count) & SEQUENCE_MASK
 
     def _begin(self, queue: PartitionQueue, producer_id: int, producer_epoch: int) -> None:
-        # Numbers that wait behind a batch without one are behind the gap: nothing of it was written.
+        # Numbers that wait behind a batch without one are behind a gap: nothing of it was written.
         for waiting in queue.waiting:
             self._strip(waiting)
         queue.producer_id = producer_id
@@ -127,16 +128,12 @@ class Idempotence:
         if self.enabled and batch.base_sequence >= 0:
             queue.renewing = True
 
-    def out_of_sequence(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A broker refused the number of a batch that is no more in flight. If one before it is
-        still on its way, that is the reason, and it is sent again after that one as it is.
-        Otherwise the broker misses what it should have: the batch gets a new number."""
-        earlier = any(other.order < batch.order for other in queue.in_flight)
-        earlier = earlier or any(
+    def follows_others(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Whether one before it is still on its way. That is why a broker refused its number, and it
+        is sent again after that one as it is."""
+        return any(other.order < batch.order for other in queue.in_flight) or any(
             other.order < batch.order and other.base_sequence >= 0 for other in queue.waiting
         )
-        if not earlier:
-            self.renumber(queue, batch)
 
     def renumber(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A batch was certainly not written under its number."""

@@ -35,6 +35,7 @@ from barnabas.client.errors import (
     BrokerError,
     ClientError,
     ClosedError,
+    ConnectionFailure,
     DeliveryTimeout,
     NameLookupError,
     broker_error,
@@ -191,9 +192,11 @@ class Sender:
             return
         self.stale = True
         worth_it = error.retriable or isinstance(error, ClosedError | NameLookupError)
+        unsent = isinstance(error, ConnectionFailure) and error.waiting_for is None
         for batch in outgoing.batches:
             if batch not in self.accumulator.queues[batch.topic, batch.partition].in_flight:
                 continue  # interrupted when its answer had been taken in
+            batch.may_be_written |= not unsent
             if worth_it:
                 self._again(batch, error, now)
             else:
@@ -224,13 +227,21 @@ class Sender:
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.done:
             self._split(batch)
         elif code in _OUT_OF_SEQUENCE and batch.base_sequence >= 0:
-            if self._again(batch, error, now):
-                self.idempotence.out_of_sequence(queue, batch)
+            if self.idempotence.follows_others(queue, batch):
+                self._again(batch, error, now)
+            elif batch.may_be_written:
+                self._fail(batch, _forgotten(batch, code))
+            elif self._again(batch, error, now):
+                self.idempotence.renumber(queue, batch)
         elif code in _ID_REFUSED and batch.base_sequence >= 0:
-            if self._again(batch, error, now):
-                self.idempotence.lose(queue)
+            self.idempotence.lose(queue)
+            if batch.may_be_written:
+                self._fail(batch, _forgotten(batch, code))
+            elif self._again(batch, error, now):
                 self.idempotence.renumber(queue, batch)
         elif error.retriable:
+            # An answer that came after the append, from a leader that waited for others, is one too.
+            batch.may_be_written = True
             if error.code.invalidates_metadata:
                 self.stale = True
             at_once = leader_is_new(batch, answer)
@@ -335,6 +346,15 @@ class Sender:
             queue = self.accumulator.queues[batch.topic, batch.partition]
             if not batch.done and batch not in queue.in_flight:
                 self._fail(batch, error)
+
+
+def _forgotten(batch: ProducerBatch, code: int) -> BrokerError:
+    return broker_error(
+        code,
+        "The broker does not know any more which of this producer's records it has. An earlier "
+        "attempt may have written this one, so it is not sent again.",
+        subject=f"{batch.topic}-{batch.partition}",
+    )
 
 
 def _record_errors(answer: Any) -> dict[int, str] | None:
