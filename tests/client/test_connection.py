@@ -22,7 +22,7 @@ from barnabas.client.errors import (
     ProtocolMismatch,
     QueueFull,
     RequestTimeout,
-    SerializationError,
+    VersionError,
 )
 from barnabas.client.settings import ClientSettings
 from barnabas.streams import SocketStream
@@ -287,7 +287,8 @@ def test_a_request_that_a_version_cannot_express_is_refused_alone() -> None:
     peer.beat()
     peer.reactor.settle()
     ((_, error),) = peer.answers
-    assert isinstance(error, SerializationError)
+    assert isinstance(error, VersionError)
+    assert "key_type" in str(error)
     assert peer.connection.in_flight == 1
 
 

@@ -417,11 +417,17 @@ class Connection:
         try:
             self._send(request, version, done, timeout_ms, what, answered)
         except codec.EncodeError as error:
-            refused = SerializationError(
-                f"{type(request).__name__} cannot be sent to {self.address} in version {version}: "
-                f"{error}."
-            )
+            refused = self._inexpressible(request, version, error)
             self._reactor.call_soon(lambda: done(None, refused))
+
+    def _inexpressible(self, request: Any, version: int, error: Exception) -> ClientError:
+        """An older version lacks what was asked for; else a value is wrong."""
+        if version < type(request).VERSIONS[1]:
+            detail = f"is spoken up to version {version} there, which lacks something: {error}"
+            return VersionError(self.address, ApiKey(type(request).API_KEY).name, detail)
+        return SerializationError(
+            f"{type(request).__name__} cannot be sent to {self.address}: {error}."
+        )
 
     def _send(
         self,
