@@ -456,9 +456,8 @@ class Consumer:
         try:
             self.membership.commits.add(self._offsets(), self._committed)
         except ClientError as error:
-            assert not self.membership.may_consume or self.membership.state is not State.STABLE, (
-                error
-            )
+            if self.membership.may_consume and self.membership.state is State.STABLE:
+                raise AssertionError("a stable member may commit") from error
             self.refused += 1
 
     def _committed(self, error: ClientError | None) -> None:
