@@ -343,7 +343,7 @@ def test_what_has_no_effect_is_told_to_code_and_taken_from_files(
         "key.serializer": "org.example.Serializer",
         "linger.ms": 1,
     }
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="barnabas.client.options"):
         assert load(ProducerSettings, given).linger_ms == 1
     assert [record.getMessage() for record in caplog.records] == [
         "option ssl.provider has no effect: TLS is OpenSSL's",
