@@ -319,7 +319,7 @@ class Connection:
         self.versions = versions
         if self._security is not None and self._security.uses_sasl:
             self.step = Step.AUTHENTICATING
-            self._reactor.spawn(self._log_in(self._security))
+            self._begin_login(self._security)
         else:
             self._become_ready()
 
@@ -333,6 +333,17 @@ class Connection:
         self._on_opened(None)
 
     # -- saying who we are
+
+    def _begin_login(self, security: Security) -> None:
+        """Where a token must be fetched first, that may take as long as a request."""
+        limit_s = self._settings.request_timeout_ms / 1000
+        when = self._reactor.now() + limit_s
+        self._login_timer = self._reactor.call_at(when, self._token_timed_out)
+        self._reactor.spawn(self._log_in(security))
+
+    def _token_timed_out(self) -> None:
+        limit_ms = self._settings.request_timeout_ms
+        self._fail(RequestTimeout(f"sasl.oauth.token to give one for {self.address}", limit_ms))
 
     async def _log_in(self, security: Security) -> None:
         """The first time before anything else is sent; again while requests are held back."""
@@ -362,7 +373,7 @@ class Connection:
         assert self._security is not None
         self._login_timer = None
         self._held = deque()
-        self._reactor.spawn(self._log_in(self._security))
+        self._begin_login(self._security)
 
     async def ask(self, request: Any, version: int, what: str) -> Any:
         """The answer to a request that belongs to the login, which does not wait for it."""
@@ -378,6 +389,9 @@ class Connection:
 
         if self.step == Step.CLOSED:
             raise ClosedError(f"The connection to {self.address} is closed.")
+        if self._login_timer is not None:
+            self._login_timer.cancel()
+            self._login_timer = None
         self._send(request, version, done, None, what)
         return await future
 

@@ -96,7 +96,7 @@ class ConsumerEngine:
         self.reactor = reactor
         self.cluster = cluster = Cluster(settings, reactor, patience_ms=patience_ms)
         self.fetcher = Fetcher(settings, cluster.metadata, ResetPolicy.of(settings), reactor.random)
-        self.metrics_registry = Metrics("consumer", settings.client_id, reactor.now())
+        self.metrics_registry = Metrics.of("consumer", settings, reactor.now())
         self.metered = ConsumerMetrics(self.metrics_registry, self.fetcher)
         self.closed = False
         self._topic_admin = TopicAdmin(cluster)

@@ -130,7 +130,8 @@ class Producer(ProducerFace):
         try:
             with pump.lock:
                 self._engine.hurry(batch)
-                done = pump.wait(lambda: batch.done, deadline)
+            # Without the lock: a turn gives up one hold of it while it waits, not two.
+            done = pump.wait(lambda: batch.done, deadline)
         except Exception:
             raise
         except BaseException:
