@@ -8,6 +8,9 @@ A client that has work while nobody calls (a producer's batches, a member's hear
 background thread. It turns the reactor from the time that `due` gives, and steps back as soon as a
 caller comes.
 
+A function of the user that is called in a turn may call the client again: what it waits for is
+turned for in that turn, by the same thread.
+
 Invariants: engine state is touched with `lock` held; one thread turns at a time; the lock is given up
 while a turn waits and while a function of the user runs.
 """
@@ -35,6 +38,7 @@ class Pump:
         self._changed = threading.Condition(self.lock)
         self._background_wakes = threading.Condition(self.lock)
         self._turning = False
+        self._turner: int | None = None
         self._callers = 0
         self._sleepers = 0
         self._thread: threading.Thread | None = None
@@ -87,7 +91,7 @@ class Pump:
             while not happened():
                 if self.closed or (deadline < NEVER and reactor.now() >= deadline):
                     return
-                if self._turning:
+                if self._turning and self._turner != threading.get_ident():
                     reactor.wake()
                     self._sleep(deadline)
                 else:
@@ -96,11 +100,13 @@ class Pump:
             self._callers -= 1
 
     def _turn(self, until: float) -> None:
+        outer, self._turner = self._turner, threading.get_ident()
         self._turning = True
         try:
             self.reactor.turn(until)
         finally:
-            self._turning = False
+            self._turner = outer
+            self._turning = outer is not None
             if self._sleepers:
                 self._changed.notify_all()
 
@@ -163,6 +169,13 @@ class Pump:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_S)
         with self.lock:
+            # A selector must not be closed under a thread that waits in it: it might never wake.
+            until = self.reactor.now() + _JOIN_S
+            while self._turning and self._turner != threading.get_ident():
+                if self.reactor.now() >= until:
+                    return
+                self.reactor.wake()
+                self._sleep(min(until, self.reactor.now() + 0.1))
             self.reactor.close()
 
 

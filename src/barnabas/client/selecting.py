@@ -237,6 +237,8 @@ class SelectReactor:
 
     def _run_ready(self) -> None:
         for _ in range(len(self._ready)):
+            if not self._ready:  # a turn inside a callback was faster
+                return
             self._call(self._ready.popleft())
 
     def _call(self, callback: Callable[[], object]) -> None:
