@@ -27,6 +27,7 @@ from barnabas.client.selecting import SelectReactor, Task
 T = TypeVar("T")
 NEVER = float("inf")
 ALWAYS = 0.0
+STEP_BACK_S = 0.002
 _JOIN_S = 5.0
 
 
@@ -44,6 +45,7 @@ class Pump:
         self._thread: threading.Thread | None = None
         self._due: Callable[[], float] = _never
         self._background_until = 0.0
+        self._polled_at = float("-inf")
 
     # -- callers
 
@@ -83,6 +85,9 @@ class Pump:
         user. For a caller who has something else to do and would like to find answers taken in."""
         if not self.closed:
             self.reactor.poll()
+            self._polled_at = self.reactor.now()
+            if self.reactor.has_outside:
+                self._tell_background()
 
     def _turn_until(self, happened: Callable[[], bool], deadline: float) -> None:
         reactor = self.reactor
@@ -139,7 +144,7 @@ class Pump:
         with self.lock:
             while not self.closed:
                 now = self.reactor.now()
-                due = self._due()
+                due = self._background_due()
                 if not self._callers and not self._turning and due <= now:
                     self._turn(NEVER)
                     continue
@@ -151,8 +156,17 @@ class Pump:
     def _tell_background(self) -> None:
         """What a caller did may have brought forward what the background thread waits for, and
         while callers turned the reactor it waited for them to go."""
-        if self._thread is not None and not self._callers and self._due() < self._background_until:
+        if self._thread is None or self._callers:
+            return
+        if self._background_due() < self._background_until:
             self._background_wakes.notify()
+
+    def _background_due(self) -> float:
+        """While a caller polls, the background thread leaves the reactor to it: two threads that take
+        turns for every answer cost more than the answers do."""
+        if self.reactor.has_outside:
+            return ALWAYS
+        return max(self._due(), self._polled_at + STEP_BACK_S)
 
     # -- the end
 

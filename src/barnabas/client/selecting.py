@@ -171,6 +171,11 @@ class SelectReactor:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether functions of the user wait to be called by a turn."""
+        return bool(self._outside)
+
     # -- the turn
 
     def turn(self, until: float) -> None:
