@@ -25,6 +25,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Any, Final
 
@@ -147,6 +148,7 @@ class Connection:
         "_settings",
         "_stream",
         "_timer",
+        "_unanswered",
         "_unsent",
         "address",
         "host",
@@ -192,6 +194,7 @@ class Connection:
         self._held: deque[tuple[Callable[[], object], Done]] | None = None
         self._in_flight: deque[Pending] = deque()
         self._unsent: deque[memoryview] = deque()
+        self._unanswered: deque[tuple[int, Done]] = deque()
         self._scratch = bytearray(RECEIVE_BYTES)
         self._scratch_end = 0
         self._frame: bytearray | None = None
@@ -473,8 +476,11 @@ class Connection:
             if self._timer is None:
                 self._timer = self._reactor.call_at(pending.deadline, self._check_time)
         self._write(chunks, size + 4)
-        if not answered and self.step != Step.CLOSED:
-            self._reactor.call_soon(lambda: done(None, None))
+        if not answered:
+            if self._unsent:
+                self._unanswered.append((len(self._unsent), done))
+            elif self.step != Step.CLOSED:
+                self._reactor.call_soon(lambda: done(None, None))
 
     def _write(self, chunks: list[Any], size: int) -> None:
         if self._unsent:
@@ -514,6 +520,8 @@ class Connection:
                 self._last_progress = self._reactor.now()
                 while unsent and sent >= len(unsent[0]):
                     sent -= len(unsent.popleft())
+                    if self._unanswered:
+                        self._count_written()
                 if sent:
                     unsent[0] = unsent[0][sent:]
         except (BlockingIOError, InterruptedError):
@@ -522,6 +530,14 @@ class Connection:
             self._lost(error)
             return
         stream.on_writable(None)
+
+    def _count_written(self) -> None:
+        """One more chunk was written; who waits for that alone is told when all of theirs were."""
+        waiting = self._unanswered
+        for index, (left, done) in enumerate(waiting):
+            waiting[index] = (left - 1, done)
+        while waiting and waiting[0][0] <= 0:
+            self._reactor.call_soon(partial(waiting.popleft()[1], None, None))
 
     # -- answers
 
@@ -703,6 +719,7 @@ class Connection:
         self._unsent.clear()
         self._frame = None
         pending, self._in_flight = self._in_flight, deque()
+        unanswered, self._unanswered = self._unanswered, deque()
         if before == Step.READY:
             self._on_closed(error)
         else:
@@ -714,7 +731,7 @@ class Connection:
                 told = ConnectionLost(self.address, each.what, reason, attempt=self._attempt)
             self._call(each.done, None, told)
         held, self._held = self._held, None
-        for _, done in held or ():
+        for _, done in (*unanswered, *(held or ())):
             self._call(done, None, error)
 
 
