@@ -38,6 +38,7 @@ class Pump:
         self._changed = threading.Condition(self.lock)
         self._background_wakes = threading.Condition(self.lock)
         self._turning = False
+        self._turner = 0
         self._callers = 0
         self._sleepers = 0
         self._thread: threading.Thread | None = None
@@ -96,6 +97,7 @@ class Pump:
 
     def _turn(self, until: float) -> None:
         self._turning = True
+        self._turner = threading.get_ident()
         try:
             self.reactor.turn(until)
         finally:
@@ -162,6 +164,13 @@ class Pump:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_S)
         with self.lock:
+            # Whoever still waits in a turn waits on the sockets that this closes.
+            deadline = self.reactor.now() + _JOIN_S
+            while self._turning and self._turner != threading.get_ident():
+                if self.reactor.now() >= deadline:
+                    break
+                self.reactor.wake()
+                self._sleep(deadline)
             self.reactor.close()
 
 
