@@ -193,6 +193,12 @@ class ConsumerRecord:
         )
 
 
+def _owner(data: Any) -> Any:
+    """Whose memory it is. That is held, not the view of it: the garbage collector may clear a view,
+    and complains when somebody still holds it."""
+    return data.obj if isinstance(data, memoryview) else data
+
+
 def _size_of(data: Any) -> int:
     return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else -1
 
@@ -244,6 +250,8 @@ class OpenBatch:
         if cython.compiled:
             PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
             self.p = cython.cast(cython.p_uchar, self.view.buf)
+            PyBuffer_Release(cython.address(self.view))
+            PyObject_GetBuffer(_owner(data), cython.address(self.view), PyBUF_SIMPLE)
             self.places = cython.cast(cython.p_int, PyByteArray_AS_STRING(self._located))
             self.deltas = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self._located))
         else:
@@ -452,6 +460,8 @@ class FetchedRecords:
             PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
             self.p = cython.cast(cython.p_uchar, self.view.buf)
             length = self.view.len
+            PyBuffer_Release(cython.address(self.view))
+            PyObject_GetBuffer(_owner(data), cython.address(self.view), PyBUF_SIMPLE)
         else:
             self.p = memoryview(data)
             length = len(self.p)
