@@ -594,6 +594,19 @@ class FetchedRecords:
         self._must_be_whole()
         return _int64(self.p, self._start + 43)
 
+    def facts(self) -> tuple:  # type: ignore[type-arg]
+        """`(start, end, last_offset, leader_epoch, attributes, crc)` of the batch in one call."""
+        self._must_be_whole()
+        start: cython.Py_ssize_t = self._start
+        return (
+            start,
+            self._end,
+            _int64(self.p, start) + _int32(self.p, start + 23),
+            _int32(self.p, start + 12),
+            self.p[start + 22],
+            _int32(self.p, start + 17) & 0xFFFFFFFF,
+        )
+
     def open(self, body: Any, first_offset: cython.longlong) -> OpenBatch:
         """The batch's records from `first_offset` on. `body` is what they decompress to, or None
         if they are not compressed. Raises InvalidRecords if they are not as records must be."""
