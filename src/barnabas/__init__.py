@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from barnabas.client.async_producer import AsyncProducer as AsyncProducer
     from barnabas.client.consumer import AsyncConsumer as AsyncConsumer
     from barnabas.client.consumer import Consumer as Consumer
-    from barnabas.client.core.metadata import TopicPartition as TopicPartition
+    from barnabas.client.core.batch import RecordMetadata as RecordMetadata
+    from barnabas.client.core.offsets import OffsetAndMetadata as OffsetAndMetadata
+    from barnabas.client.core.offsets import TopicPartition as TopicPartition
+    from barnabas.client.kernels_consumer import ConsumerRecord as ConsumerRecord
     from barnabas.client.producer import Producer as Producer
 
 _PLACES = {
@@ -23,8 +26,11 @@ _PLACES = {
     "AsyncConsumer": "barnabas.client.consumer",
     "AsyncProducer": "barnabas.client.async_producer",
     "Consumer": "barnabas.client.consumer",
+    "ConsumerRecord": "barnabas.client.kernels_consumer",
+    "OffsetAndMetadata": "barnabas.client.core.offsets",
     "Producer": "barnabas.client.producer",
-    "TopicPartition": "barnabas.client.core.metadata",
+    "RecordMetadata": "barnabas.client.core.batch",
+    "TopicPartition": "barnabas.client.core.offsets",
 }
 
 __all__ = [
@@ -33,7 +39,10 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "Consumer",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
     "Producer",
+    "RecordMetadata",
     "TopicPartition",
 ]
 

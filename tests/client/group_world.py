@@ -102,12 +102,19 @@ class World:
 
     def advance(self, seconds: float) -> None:
         self.reactor.advance(seconds)
+        self.check()
+
+    def check(self) -> None:
+        """What a consumer asserted must not go down with its task."""
+        for consumer in self.consumers:
+            if consumer.task.done() and not consumer.dead:
+                consumer.task.result()
 
     def until(self, happened: Callable[[], bool], limit_s: float = 60.0) -> None:
         end = self.reactor.time + limit_s
         while not happened():
             assert self.reactor.time < end, "\n".join([*self.trace[-60:], "it does not happen"])
-            self.reactor.advance(0.05)
+            self.advance(0.05)
 
     # -- the coordinator
 
@@ -125,9 +132,14 @@ class World:
             (g for g in self.coordinator.shard(partition).groups if g.group_id == GROUP), None
         )
 
-    def is_member(self, member_id: str) -> bool:
-        group = self.group
-        return group is not None and member_id in group.members
+    def knows(self, consumer: Consumer) -> bool:
+        """Whether the coordinator takes it for a member. One that missed a rebalance is put out,
+        unless it is static: then its generation tells that it does not know the assignment yet."""
+        group, membership = self.group, consumer.membership
+        if group is None or membership.member_id not in group.members:
+            return False
+        static = consumer.settings.group_instance_id is not None
+        return not static or membership.generation == group.generation
 
     def move(self) -> None:
         """Another broker becomes the coordinator; who waits at the old one is told."""
@@ -402,7 +414,7 @@ class Consumer:
         self.dead = False
         self.stopped = False
         self.leaving = False
-        self._task = world.reactor.spawn(self._live())
+        self.task = world.reactor.spawn(self._live())
 
     # -- the poll loop
 
@@ -444,7 +456,9 @@ class Consumer:
         try:
             self.membership.commits.add(self._offsets(), self._committed)
         except ClientError as error:
-            self.world.say(f"{self.name} cannot commit: {error}")
+            if self.membership.may_consume and self.membership.state is State.STABLE:
+                raise AssertionError("a stable member may commit") from error
+            self.refused += 1
 
     def _committed(self, error: ClientError | None) -> None:
         if error is not None:
@@ -461,7 +475,7 @@ class Consumer:
             assert partition not in self.held
             for other in self.world.live():
                 if other is not self and partition in other.held:
-                    assert not self.world.is_member(other.membership.member_id), (
+                    assert not self.world.knows(other), (
                         f"{partition} is {other.name}'s and {self.name}'s\n"
                         + "\n".join(self.world.trace[-40:])
                     )
@@ -505,4 +519,4 @@ class Consumer:
         """It is gone without a word."""
         self.dead = self.cluster.dead = True
         self.world.say(f"{self.name} dies")
-        self._task.cancel()
+        self.task.cancel()

@@ -51,6 +51,8 @@ class Chaos:
         world.create("t", self.chance.randint(1, 8))
         world.create("u", self.chance.randint(1, 4))
         self.instances: list[str] = []
+        self.events = [self.start, self.start, self.stop, self.kill, self.grow, self.subscribe]
+        self.events += [world.crash, world.move, self.dawdle, self.nothing, self.nothing]
 
     def run(self) -> None:
         world, chance = self.world, self.chance
@@ -59,10 +61,7 @@ class Chaos:
         for _ in range(chance.randint(15, 40)):
             world.loss = chance.choice([0.0, 0.0, 0.02, 0.2])
             world.delay_s = chance.choice([(0.001, 0.005), (0.01, 0.5)])
-            chance.choice(
-                [self.start, self.start, self.stop, self.kill, self.grow, self.subscribe]
-                + [world.crash, world.move, self.dawdle, self.nothing, self.nothing]
-            )()
+            chance.choice(self.events)()
             world.advance(chance.choice([0.01, 0.1, 0.5, 2.0, 8.0]))
         self.calm()
 

@@ -41,6 +41,7 @@ from barnabas.client.core.offsets import (
 )
 from barnabas.client.core.partition_state import PartitionState
 from barnabas.client.core.reset_policy import EARLIEST, LATEST, ResetPolicy
+from barnabas.client.dead_letters import DeadLetters
 from barnabas.client.errors import (
     ClientError,
     ClosedError,
@@ -58,7 +59,7 @@ from barnabas.client.kernels_consumer import ConsumerRecord
 from barnabas.client.lateness import PollWatch
 from barnabas.client.membership import Membership
 from barnabas.client.metrics import Metrics
-from barnabas.client.poison import PoisonPolicy, Write
+from barnabas.client.poison import PoisonPolicy
 from barnabas.client.positioning import Positioning
 from barnabas.client.reactor import Future, Reactor
 from barnabas.client.serialization import deserializer
@@ -90,7 +91,6 @@ class ConsumerEngine:
         reactor: Reactor,
         *,
         patience_ms: float = 0,
-        dead_letters: Write | None = None,
     ) -> None:
         self.settings = settings
         self.reactor = reactor
@@ -104,7 +104,7 @@ class ConsumerEngine:
         self._interceptors = ConsumerInterceptors(settings.interceptors)
         self._key_deserializer = deserializer(settings.key_deserializer, "key")
         self._value_deserializer = deserializer(settings.value_deserializer, "value")
-        self._poison = PoisonPolicy(settings, dead_letters)
+        self._poison = PoisonPolicy(settings, DeadLetters(cluster).write)
         self._isolation_level = READ_COMMITTED if self.fetcher.read_committed else 0
         self._membership = None if settings.group_id is None else self._join(settings)
         self._watch = PollWatch(

@@ -33,6 +33,7 @@ For the consumer, in this order:
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable
@@ -58,6 +59,7 @@ from barnabas.client.errors import (
     ClientError,
     ConnectionFailure,
     NoBrokerReachable,
+    OptionError,
     SerializationError,
     VersionError,
     broker_error,
@@ -205,7 +207,8 @@ class Membership:
         self._discovered = True
 
     def _matches(self, pattern: re.Pattern[str], name: str, topic: TopicInfo) -> bool:
-        if topic.internal or topic.error_code not in (
+        hidden = topic.internal and self.settings.exclude_internal_topics
+        if hidden or topic.error_code not in (
             ErrorCode.NONE,
             ErrorCode.LEADER_NOT_AVAILABLE,
         ):
@@ -363,7 +366,14 @@ class Membership:
         for name in _LISTENER_METHODS[call.gate]:
             method = getattr(self._listener, name, None)
             if method is not None:
-                await self._reactor.call_user(method, sorted(call.partitions))
+                result = await self._reactor.call_user(method, sorted(call.partitions))
+                if inspect.iscoroutine(result):
+                    result.close()
+                    raise OptionError(
+                        f"{name} of the rebalance listener is a coroutine function, which only an "
+                        "AsyncConsumer can run.",
+                        next_step="Make it a plain function.",
+                    )
                 return
 
     # -- the end

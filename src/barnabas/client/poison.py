@@ -27,11 +27,10 @@ Write = Callable[[str, ConsumerRecord, tuple[tuple[str, bytes | None], ...]], Aw
 
 
 class PoisonPolicy:
-    def __init__(self, settings: ConsumerSettings, write: Write | None) -> None:
+    def __init__(self, settings: ConsumerSettings, write: Write) -> None:
         self._action = settings.poison_records
         self._topic = settings.dead_letter_topic
         self._write = write
-        assert self._action != "dead-letter" or (self._topic and write)
 
     async def pass_over(self, error: PoisonRecordError) -> None:
         """Returns when the record may be passed over; else raises."""
@@ -41,7 +40,6 @@ class PoisonPolicy:
         assert record is not None
         if self._action == "dead-letter":
             assert self._topic is not None
-            assert self._write is not None
             await self._write(self._topic, record, dead_letter_headers(record, error))
             logger.warning("%s It was sent to %s and passed over.", error.message, self._topic)
         else:

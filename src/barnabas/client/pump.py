@@ -8,6 +8,9 @@ A client that has work while nobody calls (a producer's batches, a member's hear
 background thread. It turns the reactor from the time that `due` gives, and steps back as soon as a
 caller comes.
 
+Functions of the user that a call waits for (rebalance listeners, interceptors) are run by a thread
+that waits, never by the background thread and never inside a turn, so they may call the client.
+
 Invariants: engine state is touched with `lock` held; one thread turns at a time; the lock is given up
 while a turn waits and while a function of the user runs.
 """
@@ -87,7 +90,9 @@ class Pump:
             while not happened():
                 if self.closed or (deadline < NEVER and reactor.now() >= deadline):
                     return
-                if self._turning:
+                if reactor.has_user_call:
+                    reactor.run_user_call()
+                elif self._turning:
                     reactor.wake()
                     self._sleep(deadline)
                 else:

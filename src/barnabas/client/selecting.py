@@ -157,6 +157,7 @@ class SelectReactor:
         self.random = random.random
         self._selector = selectors.DefaultSelector()
         self._ready: deque[Callable[[], object]] = deque()
+        self._user_calls: deque[tuple[Callable[..., Any], tuple[Any, ...], Promise[Any]]] = deque()
         self._outside: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._timers: list[tuple[float, int, _Timer]] = []
         self._timer_count = 0
@@ -309,11 +310,32 @@ class SelectReactor:
         return task
 
     async def call_user(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Not here: a coroutine may be stepped in the middle of a turn, in whichever thread turns.
+        A thread that waits for something runs it, between two turns (`run_user_call`)."""
+        promise: Promise[Any] = Promise()
+        self._user_calls.append((function, args, promise))
+        return await promise
+
+    @property
+    def has_user_call(self) -> bool:
+        return bool(self._user_calls)
+
+    def run_user_call(self) -> None:
+        """Call a function of the user without the lock; it may use the client as it likes."""
+        function, args, promise = self._user_calls.popleft()
+        result: Any = None
+        failure: BaseException | None = None
         self.lock.release()
         try:
-            return function(*args)
+            result = function(*args)
+        except BaseException as error:
+            failure = error
         finally:
             self.lock.acquire()
+        if failure is None:
+            promise.set_result(result)
+        else:
+            promise.set_exception(failure)
 
     def call_outside(self, function: Callable[..., object], *args: Any) -> None:
         self._outside.append((function, args))

@@ -13,6 +13,7 @@ from typing import Any
 
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.consumer import AsyncConsumer
+from barnabas.client.core.offsets import TopicPartition
 from barnabas.client.errors import (
     BrokerError,
     ClientError,
@@ -153,7 +154,7 @@ class Member:
 
     @property
     def owned(self) -> list[Place]:
-        return [tuple(place) for place in self._consumer.assignment()]
+        return [(place.topic, place.partition) for place in self._consumer.assignment()]
 
     @property
     def generation(self) -> int:
@@ -162,7 +163,7 @@ class Member:
     async def _commit(self) -> bool:
         """False if the group has changed meanwhile and it must be said again."""
         consumer, history = self._consumer, self._history
-        offsets = {place: await consumer.position(place) for place in consumer.assignment()}
+        offsets = {place: await consumer.position(place) for place in self.owned}
         before = {place: history.committed(self._group, place) for place in offsets}
         generation = self.generation
         try:
@@ -177,12 +178,12 @@ class Member:
 
     async def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
         generation = self.generation
-        for place in self._consumer.assignment():
-            self._history.owns(self._group, generation, tuple(place), self._client.name)
-        before = {place: self._history.committed(self._group, place) for place in partitions}
+        for owned in self.owned:
+            self._history.owns(self._group, generation, owned, self._client.name)
+        before = {p: self._history.committed(self._group, p) for p in partitions}
         committed = await self._consumer.committed(partitions)
         for place in partitions:
-            found = committed.get(place)
+            found = committed.get(TopicPartition(*place))
             offset = -1 if found is None else found.offset
             self._history.fetched(self._group, place, offset, before[place])
 

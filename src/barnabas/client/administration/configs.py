@@ -133,12 +133,12 @@ class ConfigAdmin(AdminBase):
         """Change single settings and leave the others alone."""
         from barnabas.wire.messages import incremental_alter_configs as api
 
-        changes = {place: list(steps) for place, steps in changes.items()}
+        steps = {place: list(each) for place, each in changes.items()}
         answers: dict[Resource, BrokerError | None] = {}
-        for node_id, asked in self._by_node(changes).items():
+        for node_id, asked in self._by_node(steps).items():
             versions = await self.cluster.offered(node_id)
             if not versions.offers(ApiKey.INCREMENTAL_ALTER_CONFIGS):
-                old = {place: changes[place] for place in asked}
+                old = {place: steps[place] for place in asked}
                 answers.update(await self._alter_whole(old, versions, validate_only))
                 continue
             request = api.IncrementalAlterConfigsRequest(
@@ -150,7 +150,7 @@ class ConfigAdmin(AdminBase):
                             api.AlterableConfig(
                                 name=c.name, config_operation=c.operation, value=c.value
                             )
-                            for c in changes[place]
+                            for c in steps[place]
                         ],
                     )
                     for place in asked

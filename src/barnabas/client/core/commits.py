@@ -146,6 +146,9 @@ class Commits:
         if not merged:
             self._end_decided()
             return None
+        for commit in self._sent:
+            # If one is tried again without the other, it must not go back behind what was sent.
+            commit.offsets = {p: merged[p] for p in commit.offsets}
         self._sent_as = identity
         return self._request(merged, identity)
 

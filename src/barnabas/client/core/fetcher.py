@@ -547,7 +547,7 @@ class Fetcher:
         self._changed = True
         if end_epoch >= 0 and end_offset >= state.next_fetch:
             state.validated()
-        elif end_epoch >= 0 and end_offset >= state.position:
+        elif state.position == 0 or (end_epoch >= 0 and end_offset >= state.position):
             state.refetch()  # only what nobody has seen yet is cut off
             state.validated()
         else:

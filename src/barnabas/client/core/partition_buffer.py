@@ -74,6 +74,7 @@ class PartitionBuffer:
         "_answers",
         "_batch_end",
         "_check_crcs",
+        "_damage",
         "_read_committed",
         "batch",
         "bytes",
@@ -95,13 +96,14 @@ class PartitionBuffer:
         self.bytes_taken = 0
         self.batch: OpenBatch | None = None
         self._batch_end = -1
+        self._damage: CorruptRecordsError | None = None
         self._answers: deque[Answer] = deque()
         self._read_committed = read_committed
         self._check_crcs = check_crcs
 
     @property
     def is_empty(self) -> bool:
-        return self.batch is None and not self._answers
+        return self.batch is None and not self._answers and self._damage is None
 
     def add(self, records: FetchedRecords, aborted: Iterable[tuple[int, int]] = ()) -> None:
         self._answers.append(Answer(records, aborted if self._read_committed else ()))
@@ -109,6 +111,7 @@ class PartitionBuffer:
 
     def clear(self) -> None:
         self._answers.clear()
+        self._damage = None
         self.batch = None
         self.bytes = 0
 
@@ -126,12 +129,7 @@ class PartitionBuffer:
         while count < limit:
             batch = self.batch
             if batch is None:
-                try:
-                    batch = self._open_next()
-                except CorruptRecordsError:
-                    if count:
-                        break
-                    raise
+                batch = self._open_next(count)
                 if batch is None:
                     break
             taken_before = batch.bytes_taken
@@ -157,12 +155,7 @@ class PartitionBuffer:
         while count < limit and columns.size_in_bytes < max_bytes:
             batch = self.batch
             if batch is None:
-                try:
-                    batch = self._open_next()
-                except CorruptRecordsError:
-                    if count:
-                        break
-                    raise
+                batch = self._open_next(count)
                 if batch is None:
                     break
             rows = batch.take_columns(columns, limit - count)
@@ -190,8 +183,23 @@ class PartitionBuffer:
 
     # -- opening
 
-    def _open_next(self) -> OpenBatch | None:
-        """The next batch that has records for this reader; the position moves to it."""
+    def _open_next(self, count: int) -> OpenBatch | None:
+        """The next batch that has records for this reader; the position moves to it.
+
+        A damaged one is raised, but after `count` records that were given it waits for the next
+        call, which gives none before it.
+        """
+        if self._damage is None:
+            try:
+                return self._next_batch()
+            except CorruptRecordsError as error:
+                self._damage = error
+        if count:
+            return None
+        damage, self._damage = self._damage, None
+        raise damage
+
+    def _next_batch(self) -> OpenBatch | None:
         answers = self._answers
         while answers:
             answer = answers[0]
