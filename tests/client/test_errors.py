@@ -51,6 +51,7 @@ EXAMPLES: list[ClientError] = [
     errors.DeliveryTimeout("orders", 3, 50),
     errors.NoBrokerReachable([errors.ConnectionRefused(AT), errors.ConnectTimeout(AT, 5)], 10),
     errors.BrokerError(ErrorCode.INVALID_REQUEST, subject="topic orders"),
+    errors.BrokerUnavailableError("Broker 9 is not in the cluster now."),
     errors.NotFoundError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     errors.AlreadyExistsError(ErrorCode.TOPIC_ALREADY_EXISTS),
     errors.GroupNotEmptyError(ErrorCode.NON_EMPTY_GROUP),

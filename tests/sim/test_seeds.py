@@ -108,7 +108,7 @@ def test_a_voter_that_votes_for_anybody_is_caught(monkeypatch: pytest.MonkeyPatc
             return would_vote(self, candidate, True, pre_vote=pre_vote)
 
         monkeypatch.setattr(state, "would_vote", anybody)
-    failure = first_failure(nodes=3)
+    failure = first_failure(nodes=5)
     assert failure is not None
 
 

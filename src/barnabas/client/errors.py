@@ -24,6 +24,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "BrokerError",
+    "BrokerUnavailableError",
     "BufferExhausted",
     "CertificateNotTrusted",
     "ClientCertificateRefused",

@@ -96,7 +96,7 @@ def make_plan(nodes: int, rng: random.Random) -> Plan:
         faults_ms=rng.randint(3_000, 12_000),
         power_cuts=flush_before_ack,
         disk_faults=rng.random() < 0.5,
-        own_clients=rng.random() < 0.5,
+        own_clients=rng.random() < 0.3,
     )
 
 

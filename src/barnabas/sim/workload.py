@@ -23,6 +23,7 @@ from barnabas.sim.producer import produce
 if TYPE_CHECKING:
     from barnabas.sim.simulation import Simulation
 
+OWN_MEMBERS = 2
 COMES_BACK_NS = 700_000_000
 
 
@@ -68,7 +69,7 @@ class Workload:
             )
             self._producers[name] = client.run(work)
             self._start_own_consumer("own-consumer")
-            for index in range(plan.members):
+            for index in range(min(plan.members, OWN_MEMBERS)):
                 self._start_own_member(f"own-member{index}")
         admin = simulation.new_client("admin")
         admin.run(administrate(admin, simulation))
