@@ -190,19 +190,24 @@ class Chaos:
         self.goes_on()
         bootstrap = self.cluster.bootstrap
         for topic, load in self.loads.items():
-            load.stop()
-            assert not load.failed, (topic, load.failed[:5])
-            found = read_all(bootstrap, topic)
-            for partition, acknowledged in load.acknowledged.items():
-                for offset, number in acknowledged:
-                    assert found[partition][offset] == number
-                numbers = [found[partition][offset] for offset in sorted(found[partition])]
-                assert numbers == list(range(len(numbers)))
-            committed = self.groups[topic].stop()
-            assert all(0 < committed[p] <= len(found[p]) for p in found)
+            judge(bootstrap, topic, load, self.groups[topic])
         late = read_all(bootstrap, LATE)
         for partition, offset, number in self.late:
             assert late[partition].get(offset) == number, "a stale leader acknowledged"
+
+
+def judge(bootstrap: str, topic: str, load: Load | OwnLoad, group: Group | OwnGroup) -> None:
+    """Ends both; everything acknowledged is there, once and in order, and the group read it."""
+    load.stop()
+    assert not load.failed, (topic, load.failed[:5])
+    found = read_all(bootstrap, topic)
+    for partition, acknowledged in load.acknowledged.items():
+        for offset, number in acknowledged:
+            assert found[partition][offset] == number
+        numbers = [found[partition][offset] for offset in sorted(found[partition])]
+        assert numbers == list(range(len(numbers)))
+    committed = group.stop()
+    assert all(0 < committed[p] <= len(found[p]) for p in found)
 
 
 def _without(bootstrap: str, node_id: int) -> bool:

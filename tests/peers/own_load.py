@@ -36,7 +36,7 @@ CONSUMER = {
     "default.api.timeout.ms": 3_000,
 }
 OUTSTANDING = 600
-PAUSE_S = 0.002
+PAUSE_S = 0.02
 POLL_S = 0.1
 STOP_S = 60.0
 

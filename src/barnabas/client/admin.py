@@ -22,6 +22,7 @@ from barnabas.client.administration.replicas import ReplicaAdmin
 from barnabas.client.administration.topics import TopicAdmin
 from barnabas.client.cluster import Cluster
 from barnabas.client.faces import blocking
+from barnabas.client.lifetime import look_after, warn_unclosed
 from barnabas.client.pump import Pump
 from barnabas.client.reactor import Reactor
 from barnabas.client.settings import AdminSettings, gather
@@ -33,6 +34,10 @@ class AdminEngine(TopicAdmin, GroupAdmin, ConfigAdmin, NodeAdmin, QuorumAdmin, R
     def __init__(self, settings: AdminSettings, reactor: Reactor, patience_ms: float = 0) -> None:
         retries = settings.retries
         super().__init__(Cluster(settings, reactor, patience_ms=patience_ms, most_retries=retries))
+
+    async def close(self) -> None:
+        """End the connections. Idempotent."""
+        self.cluster.close()
 
 
 class AsyncAdmin(AdminEngine):
@@ -51,9 +56,8 @@ class AsyncAdmin(AdminEngine):
         settings = gather(AdminSettings, options, more)
         super().__init__(settings, AsyncioReactor(), patience_ms)
 
-    async def close(self) -> None:
-        """End the connections. Idempotent."""
-        self.cluster.close()
+    def __del__(self) -> None:
+        warn_unclosed(self, getattr(self, "cluster", None))
 
     async def __aenter__(self) -> AsyncAdmin:
         return self
@@ -81,6 +85,7 @@ class Admin:
         self._settings = gather(AdminSettings, options, more)
         self._pump = Pump()
         self._engine = AdminEngine(self._settings, self._pump.reactor, patience_ms)
+        look_after(self, self._pump, self._engine.cluster, self._engine.close)
 
     @property
     def cluster(self) -> Cluster:

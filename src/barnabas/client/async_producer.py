@@ -12,6 +12,7 @@ order if each `send` is awaited before the next. Callbacks run on the loop.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Mapping
 from contextlib import nullcontext
@@ -22,6 +23,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.core.batch import DeliveryCallback, RecordMetadata
 from barnabas.client.errors import ClientError
 from barnabas.client.kernels_producer import SendFuture
+from barnabas.client.lifetime import look_after_on_loop
 from barnabas.client.looping import AsyncioReactor
 from barnabas.client.producing import ProducerFace
 from barnabas.client.reactor import Reactor
@@ -63,6 +65,10 @@ class AsyncProducer(ProducerFace):
         self._guard = nullcontext()
         super().__init__(options, more, reactor or AsyncioReactor())
         self._awaited = True
+        engine = self._engine
+        if isinstance(engine.reactor, AsyncioReactor):
+            close = functools.partial(engine.close, None)
+            look_after_on_loop(self, engine.reactor, engine.cluster, close)
 
     @property
     def cluster(self) -> Cluster:

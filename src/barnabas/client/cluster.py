@@ -240,6 +240,14 @@ class Cluster:
         for route in list(self._routes.values()):
             route.close()
 
+    def abandon(self) -> None:
+        """Closed, but nothing is told to anybody: the connections are another process's."""
+        self.closed = True
+
+    @property
+    def has_connections(self) -> bool:
+        return any(route.ready for route in self._routes.values())
+
     # -- requests as coroutines
 
     async def request(

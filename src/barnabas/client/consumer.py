@@ -14,6 +14,7 @@ but for `wakeup` and the metrics.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from barnabas.client.consumer_engine import ConsumerEngine
 from barnabas.client.errors import ClosedError
 from barnabas.client.faces import blocking, locked
 from barnabas.client.kernels_consumer import ConsumerRecord
+from barnabas.client.lifetime import look_after, warn_unclosed
 from barnabas.client.pump import Pump
 from barnabas.client.settings import ConsumerSettings, gather
 
@@ -64,6 +66,9 @@ class AsyncConsumer(ConsumerEngine):
             await self.next_records()
         return self.next_of_rest()
 
+    def __del__(self) -> None:
+        warn_unclosed(self, getattr(self, "cluster", None))
+
     async def __aenter__(self) -> AsyncConsumer:
         return self
 
@@ -91,6 +96,8 @@ class Consumer:
         self._pump = Pump()
         self._engine = ConsumerEngine(settings, self._pump.reactor, patience_ms=patience_ms)
         self._background = False
+        close = functools.partial(self._engine.close, dealt_with=True)
+        look_after(self, self._pump, self._engine.cluster, close)
 
     @property
     def settings(self) -> ConsumerSettings:

@@ -840,7 +840,8 @@ class ConsumerEngine:
                 await self._commit(membership.commits, wanted, left_ms())
             except ClientError as error:
                 logger.warning("The commit at the end failed: %s", error)
-        await membership.commits.drained(left_ms() / 1000)
+        if self.cluster.metadata.brokers:  # else there was no contact, and nobody to commit to
+            await membership.commits.drained(left_ms() / 1000)
         if membership.subscribed:
             try:
                 await membership.leave("the consumer is closed", left_ms())

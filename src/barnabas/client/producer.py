@@ -18,6 +18,7 @@ sends what it can within `EXIT_FLUSH_S` seconds, and logs how many records it ha
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 import weakref
 from collections.abc import Coroutine, Mapping
@@ -28,9 +29,10 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.core.batch import DeliveryCallback, ProducerBatch, RecordMetadata
 from barnabas.client.errors import RequestTimeout
 from barnabas.client.kernels_producer import SendFuture
+from barnabas.client.lifetime import look_after
 from barnabas.client.producing import ProducerFace
 from barnabas.client.pump import NEVER, Pump
-from barnabas.client.sending import EncodedHeaders
+from barnabas.client.sending import EncodedHeaders, ProducerEngine
 from barnabas.client.table_rows import TableFuture, rows_of
 
 if TYPE_CHECKING:
@@ -74,7 +76,10 @@ class Producer(ProducerFace):
         self._guard = self._pump.lock
         self._started = False
         super().__init__(options, more, self._pump.reactor)
-        self._engine.wait_for = self._wait_for
+        engine, pump = self._engine, self._pump
+        engine.wait_for = functools.partial(wait_for, pump, engine)
+        look_after(self, pump, engine.cluster, functools.partial(engine.close, None))
+        pump.on_fork = engine.abandon
         _open.add(self)
 
     @property
@@ -90,13 +95,8 @@ class Producer(ProducerFace):
         except Exception:
             raise
         except BaseException:
-            self._make_whole()
+            make_whole(self._pump, self._engine)
             raise
-
-    def _make_whole(self) -> None:
-        with self._pump.lock:
-            if not self._pump.closed:
-                self._engine.interrupted()
 
     def _send_slowly(
         self,
@@ -120,28 +120,9 @@ class Producer(ProducerFace):
             except Exception:
                 raise
             except BaseException:
-                self._make_whole()
+                make_whole(pump, engine)
                 raise
         return future or self._run(engine.send_waiting(size, *record))
-
-    def _wait_for(self, batch: ProducerBatch, timeout: float | None) -> None:
-        pump = self._pump
-        deadline = NEVER if timeout is None else pump.reactor.now() + timeout
-        try:
-            with pump.lock:
-                self._engine.hurry(batch)
-            # Without the lock: a turn gives up one hold of it while it waits, not two.
-            done = pump.wait(lambda: batch.done, deadline)
-        except Exception:
-            raise
-        except BaseException:
-            self._make_whole()
-            raise
-        if not done:
-            raise RequestTimeout(
-                f"the acknowledgement of a record for {batch.topic}-{batch.partition}",
-                int((timeout or 0.0) * 1000),
-            )
 
     def send_arrow(self, topic: str, table: Any) -> TableFuture:
         """Queue every row of a table, without making objects of them; what it gives is done when all
@@ -186,6 +167,35 @@ class Producer(ProducerFace):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def wait_for(
+    pump: Pump, engine: ProducerEngine, batch: ProducerBatch, timeout: float | None
+) -> None:
+    """Wait until a batch is done. No method, because a future must not keep its producer alive."""
+    deadline = NEVER if timeout is None else pump.reactor.now() + timeout
+    try:
+        with pump.lock:
+            engine.hurry(batch)
+        # Without the lock: a turn gives up one hold of it while it waits, not two.
+        done = pump.wait(lambda: batch.done, deadline)
+    except Exception:
+        raise
+    except BaseException:
+        make_whole(pump, engine)
+        raise
+    if not done:
+        raise RequestTimeout(
+            f"the acknowledgement of a record for {batch.topic}-{batch.partition}",
+            int((timeout or 0.0) * 1000),
+        )
+
+
+def make_whole(pump: Pump, engine: ProducerEngine) -> None:
+    """After Ctrl-C fell into the engine."""
+    with pump.lock:
+        if not pump.closed:
+            engine.interrupted()
 
 
 @atexit.register

@@ -48,6 +48,8 @@ class Pump:
         self._due: Callable[[], float] = _never
         self._background_until = 0.0
         self._polled_at = float("-inf")
+        self._forked = False
+        self.on_fork: Callable[[], object] = _never
 
     # -- callers
 
@@ -56,7 +58,7 @@ class Pump:
         with self.lock:
             if self.closed:
                 coroutine.close()
-                raise ClosedError("The client is closed.")
+                raise self._closed_error()
             task = Task(coroutine)
             task.step()
             if not task.done():
@@ -72,6 +74,14 @@ class Pump:
                 raise ClosedError("The client was closed during the call.")
             return task.result()
 
+    def _closed_error(self) -> ClosedError:
+        if self._forked:
+            return ClosedError(
+                "The client was made before this process was forked.",
+                next_step="Make another one here.",
+            )
+        return ClosedError("The client is closed.")
+
     def wait(self, happened: Callable[[], bool], deadline: float = NEVER) -> bool:
         """Turn the reactor until `happened()` or the deadline; says whether it happened."""
         with self.lock:
@@ -80,6 +90,8 @@ class Pump:
                     self._turn_until(happened, deadline)
                 finally:
                     self._tell_background()
+            if self.closed and not happened():
+                raise self._closed_error()
             return happened()
 
     def poll(self) -> None:
@@ -191,6 +203,14 @@ class Pump:
         with self.lock:
             if not self._turning:  # else whoever turns it closes it
                 self.reactor.close()
+
+    def forked(self) -> None:
+        """In a process that was forked from the client's: whoever held the lock is not here."""
+        self.lock._at_fork_reinit()  # type: ignore[attr-defined]
+        self._thread = None
+        self._forked = self.closed = True
+        self.on_fork()
+        self.reactor.close()
 
 
 def _never() -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -100,6 +101,7 @@ class ProducerEngine:
         self.sender = Sender(settings, self.accumulator, self.idempotence, reactor.random)
         self.metrics = Metrics.of("producer", settings, reactor.now())
         self.closing = False
+        self.abandoned = False
         self.wait_for: Callable[[ProducerBatch, float | None], None] | None = None
         """How the plain face waits for a batch; the async one has none."""
         self._form = RequestForm(
@@ -109,7 +111,8 @@ class ProducerEngine:
             settings.request_timeout_ms,
         )
         self._numbers = ProducerMetrics(self.metrics, self.accumulator, self.sender)
-        self._path = path
+        self._path = weakref.ref(path)
+        self._lanes = path._lanes
         self._topics: dict[str, TopicState] = {}
         self._finding: dict[str, Future[TopicLane]] = {}
         self._progress: list[Future[None]] = []
@@ -309,9 +312,9 @@ class ProducerEngine:
         for topic, state in list(self._topics.items()):
             info = metadata.topics.get(topic)
             if info is None or info.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                self._path._lanes.pop(topic, None)
+                self._lanes.pop(topic, None)
             elif info.partitions:
-                self._path._lanes.setdefault(topic, state.lane)
+                self._lanes.setdefault(topic, state.lane)
                 self._fit(state, info)
         self.accumulator.leaders_changed()
         self.turn()
@@ -329,7 +332,7 @@ class ProducerEngine:
                 self.accumulator.full(lane, index)
             state.lane = lane = self._new_lane(state.topic, count)
             state.last = None
-            self._path._lanes[state.topic] = lane
+            self._lanes[state.topic] = lane
         led = [index for index, part in sorted(info.partitions.items()) if part.leader >= 0]
         if lane.rotates:
             lane.rotation = led or list(range(count))
@@ -364,7 +367,7 @@ class ProducerEngine:
 
     async def lane(self, topic: str) -> TopicLane:
         """The lane of a topic, once its metadata is known; the topic is created if brokers do that."""
-        found = self._path._lanes.get(topic)
+        found = self._lanes.get(topic)
         if found is not None:
             return found
         if type(topic) is not str or not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
@@ -398,7 +401,7 @@ class ProducerEngine:
             lane.sticky = sticky.draw(self.reactor.now())
             self.cluster.watch([topic])
         self._fit(state, info)
-        self._path._lanes[topic] = state.lane
+        self._lanes[topic] = state.lane
         if self._idle_timer is None:
             self._watch_idle()
         return state.lane
@@ -417,7 +420,7 @@ class ProducerEngine:
         for topic, state in list(self._topics.items()):
             state.idle_checks = 0 if topic in busy else state.idle_checks + 1
             if state.idle_checks > IDLE_CHECKS:
-                self._path._lanes.pop(topic, None)
+                self._lanes.pop(topic, None)
                 del self._topics[topic]
                 self._numbers.forget(topic)
                 self.cluster.unwatch([topic])
@@ -437,7 +440,7 @@ class ProducerEngine:
     ) -> int:
         """Refuse what can never be sent; gives at most how many bytes a batch of the record takes."""
         if self.closing:
-            raise ClosedError("The producer is closed.")
+            raise self._closed_error()
         if not isinstance(topic, str):
             raise TypeError(f"a topic is named by a str, not {type(topic).__name__}")
         if on_delivery is not None and not callable(on_delivery):
@@ -508,7 +511,8 @@ class ProducerEngine:
         """Append a record that was checked, opening a batch for it if memory is there (`reserved`
         if the caller has some already); None if the caller has to wait for something. What was
         reserved is used or given back."""
-        path = self._path
+        path = self._path()
+        assert path is not None
         try:
             while True:
                 future = path._append(
@@ -516,7 +520,7 @@ class ProducerEngine:
                 )
                 if future is not None:
                     return future
-                lane = path._lanes.get(topic)
+                lane = self._lanes.get(topic)
                 if lane is None or (partition is not None and partition >= len(lane.batches)):
                     return None
                 if partition is None and lane.rotates:
@@ -608,7 +612,7 @@ class ProducerEngine:
     async def _grown(self, lane: TopicLane, partition: int) -> TopicLane:
         """Ask once whether a topic has got a partition that was not known."""
         await self.cluster.topics([lane.topic], timeout_ms=self.settings.max_block_ms)
-        lane = self._path._lanes.get(lane.topic, lane)
+        lane = self._lanes.get(lane.topic, lane)
         count = len(lane.batches)
         if not 0 <= partition < count:
             raise broker_error(
@@ -652,7 +656,7 @@ class ProducerEngine:
     async def send_rows(self, topic: str, chunks: list[Rows | HeadedRow]) -> TableFuture:
         """Send records that lie in columns. They are all checked before the first is accepted."""
         if self.closing:
-            raise ClosedError("The producer is closed.")
+            raise self._closed_error()
         lane = await self.lane(topic)
         for rows in chunks:
             if isinstance(rows, HeadedRow):
@@ -772,10 +776,26 @@ class ProducerEngine:
             lost = self.end()
         return lost
 
+    def _closed_error(self) -> ClosedError:
+        if self.abandoned:
+            return ClosedError(
+                "The producer was made before this process was forked.",
+                next_step="Make another one here.",
+            )
+        return ClosedError("The producer is closed.")
+
     def refuse_more(self) -> None:
         self.closing = True
-        self._path._lanes = {}
-        self._path._quick = False
+        self._lanes.clear()
+        path = self._path()
+        if path is not None:
+            path._quick = False
+
+    def abandon(self) -> None:
+        """In a process that was forked from the producer's: no more of it."""
+        self.abandoned = True
+        self.refuse_more()
+        self.cluster.abandon()
 
     def end(self) -> int:
         """End at once; how many records were given up."""

@@ -7,6 +7,7 @@ fetched. A release that is not there is skipped with the reason.
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ OVERRIDES = {
 
 
 class Running(Protocol):
+    process: subprocess.Popen[bytes] | None
+
     @property
     def bootstrap(self) -> str: ...
     @property
@@ -54,6 +57,11 @@ class Target:
 
     def since(self, *release: int) -> bool:
         return self.release >= release
+
+    def signal(self, number: int) -> None:
+        """To the broker's process: SIGSTOP makes it a very slow one."""
+        assert self.system.process is not None
+        self.system.process.send_signal(number)
 
 
 def numbers(release: str) -> tuple[int, ...]:
