@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from barnabas.client.errors import RequestTimeout
-from barnabas.client.producer import Producer
+from barnabas.client.producer import Producer, wait_for
 
 
 def test_the_lock_is_free_while_a_result_is_waited_for() -> None:
@@ -20,14 +20,15 @@ def test_the_lock_is_free_while_a_result_is_waited_for() -> None:
 
         def wait() -> None:
             try:
-                producer._wait_for(batch, 3.0)
+                wait_for(pump, producer._engine, batch, 3.0)
             except RequestTimeout as error:
                 ended.append(error)
 
         thread = threading.Thread(target=wait)
         thread.start()
         end = time.monotonic() + 10
-        while not pump._callers and time.monotonic() < end:
+        while not pump._callers:
+            assert time.monotonic() < end, "nobody waits"
             time.sleep(0.001)
         for _ in range(50):
             assert pump.lock.acquire(timeout=1), "the waiting thread keeps the lock"
@@ -37,4 +38,5 @@ def test_the_lock_is_free_while_a_result_is_waited_for() -> None:
             batch.done = True
             pump.wake()
         thread.join(10)
+        assert not thread.is_alive()
         assert not ended
