@@ -38,8 +38,8 @@ ALLOWED["client"] = {"seams", "streams", "wire", "record", "client"}
 # interface that is handed in and never see the log, the controller or the replicas.
 ALLOWED["coordinator"] = {"seams", "wire", "record", "config", "delayed", "metadata", "coordinator"}
 ALLOWED["metadata"] = {"wire", "record", "config", "metadata"}
-# A simulation runs nodes and speaks to them in plain wire messages.
-ALLOWED["sim"] -= {"client", "cli", "testing"}
+# A simulation runs nodes and clients, not the commands.
+ALLOWED["sim"] -= {"cli", "testing"}
 ALLOWED["config"] = {"config"}
 ALLOWED["delayed"] = {"delayed"}
 ALLOWED["wire"] = {"wire"}

@@ -225,7 +225,7 @@ def test_control_c_ends_consume_at_once(topic: str, bootstrap: str) -> None:
         from barnabas.client.producer import Producer
 
         with Producer(bootstrap_servers=bootstrap) as producer:
-            producer.wait(producer.send(topic, "hello"))
+            producer.send(topic, "hello").result()
         assert process.stdout is not None
         assert process.stdout.readline() == b"hello\n"
         process.send_signal(signal.SIGINT)

@@ -26,7 +26,7 @@ def example(name: str) -> str:
 
 def produce(cluster: Cluster, topic: str, value: str) -> None:
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
-        producer.wait(producer.send(topic, value))
+        producer.send(topic, value).result()
 
 
 def first_value(cluster: Cluster, topic: str) -> bytes | None:

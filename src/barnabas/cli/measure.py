@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.client.consumer import Consumer
-    from barnabas.client.core.accumulator import Batch
+    from barnabas.client.core.batch import ProducerBatch
 
 _PRECISION_BITS = 6
 WINDOW_S = 1.0
@@ -108,24 +108,24 @@ def produce_load(
     from barnabas.client.producer import Producer
 
     progress = Progress()
-    waiting: deque[tuple[Batch, list[int], int]] = deque()
-    open_batches: dict[int, tuple[Batch, list[int]]] = {}
+    waiting: deque[tuple[ProducerBatch, list[int], int]] = deque()
+    open_batches: dict[int, tuple[ProducerBatch, list[int]]] = {}
     with Producer(options) as producer:
-        producer.partitions(topic)
+        producer.partitions_for(topic)
         started = window_started = time.perf_counter()
         for index in range(count):
             payload = next(payloads)
-            sent_at = time.perf_counter_ns()
+            sent_at = time.monotonic_ns()
             if index == warmup:
                 progress.warm_at_s = time.perf_counter() - started
             delivery = producer.send(topic, payload)
             batch = delivery.batch
-            known = open_batches.get(delivery.partition)
+            known = open_batches.get(batch.partition)
             if known is not None and known[0] is batch:
                 known[1].append(sent_at)
             else:
                 times = [sent_at]
-                open_batches[delivery.partition] = (batch, times)
+                open_batches[batch.partition] = (batch, times)
                 waiting.append((batch, times, len(payload)))
             if index & 63 == 0:
                 _collect(waiting, progress, warmup)
@@ -143,7 +143,9 @@ def produce_load(
     return progress
 
 
-def _collect(waiting: deque[tuple[Batch, list[int], int]], progress: Progress, warmup: int) -> None:
+def _collect(
+    waiting: deque[tuple[ProducerBatch, list[int], int]], progress: Progress, warmup: int
+) -> None:
     """Take in the batches that were acknowledged; a few records stand for each batch."""
     while waiting and waiting[0][0].done:
         batch, times, size = waiting.popleft()
@@ -160,7 +162,7 @@ def _collect(waiting: deque[tuple[Batch, list[int], int]], progress: Progress, w
         for sample in range(samples):
             at = sample * (records - 1) // max(samples - 1, 1)
             weight = (sample + 1) * records // samples - sample * records // samples
-            latency_us = (batch.done_at_ns - times[at]) // 1000
+            latency_us = (int(batch.done_at * 1e9) - times[at]) // 1000
             progress.window.add(latency_us, weight)
             progress.total.add(latency_us, weight)
             if progress.records > warmup:
@@ -238,7 +240,7 @@ def round_trips(
 
     progress = Progress()
     with Producer({**options, "linger.ms": 0}) as producer, Consumer(options) as consumer:
-        producer.partitions(topic)
+        producer.partitions_for(topic)
         places = [(topic, index) for index in consumer.partitions_for(topic)]
         consumer.assign(places)
         consumer.seek_to_end()
@@ -252,8 +254,8 @@ def round_trips(
             records: list[Any] = []
             while not records:
                 records = consumer.poll(10.0)
-                if delivery.error is not None:
-                    raise delivery.error
+                if delivery.done():
+                    delivery.result()
             latency_us = (time.perf_counter_ns() - sent_at) // 1000
             progress.records += 1
             progress.size += len(payload)

@@ -137,7 +137,7 @@ class GroupCommits:
                     await self._sleep(self._commits.due())
         finally:
             self._running = False
-            self.advance()
+        self.advance()
 
     async def _sleep(self, until: float | None) -> None:
         reactor = self.cluster.reactor

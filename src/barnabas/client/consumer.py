@@ -14,18 +14,22 @@ but for `wakeup` and the metrics.
 
 from __future__ import annotations
 
-import asyncio
+import functools
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer_engine import ConsumerEngine
 from barnabas.client.errors import ClosedError
 from barnabas.client.faces import blocking, locked
 from barnabas.client.kernels_consumer import ConsumerRecord
+from barnabas.client.lifetime import look_after, warn_unclosed
 from barnabas.client.pump import Pump
 from barnabas.client.settings import ConsumerSettings, gather
+
+if TYPE_CHECKING:
+    from barnabas.client.looping import AsyncioReactor
 
 
 class AsyncConsumer(ConsumerEngine):
@@ -37,12 +41,13 @@ class AsyncConsumer(ConsumerEngine):
         /,
         *,
         patience_ms: float = 0,
+        reactor: AsyncioReactor | None = None,
         **keywords: Any,
     ) -> None:
         from barnabas.client.looping import AsyncioReactor
 
-        reactor = AsyncioReactor()
-        self._loop = asyncio.get_running_loop()
+        reactor = reactor or AsyncioReactor()
+        self._loop = reactor.loop
         super().__init__(
             gather(ConsumerSettings, options, keywords), reactor, patience_ms=patience_ms
         )
@@ -60,6 +65,9 @@ class AsyncConsumer(ConsumerEngine):
                 raise StopAsyncIteration
             await self.next_records()
         return self.next_of_rest()
+
+    def __del__(self) -> None:
+        warn_unclosed(self, getattr(self, "cluster", None))
 
     async def __aenter__(self) -> AsyncConsumer:
         return self
@@ -88,6 +96,8 @@ class Consumer:
         self._pump = Pump()
         self._engine = ConsumerEngine(settings, self._pump.reactor, patience_ms=patience_ms)
         self._background = False
+        close = functools.partial(self._engine.close, dealt_with=True)
+        look_after(self, self._pump, self._engine.cluster, close)
 
     @property
     def settings(self) -> ConsumerSettings:

@@ -31,6 +31,7 @@ from barnabas.client.core.fetcher import READ_COMMITTED, Fetcher
 from barnabas.client.core.metadata import TopicInfo
 from barnabas.client.core.metadata import TopicPartition as Place
 from barnabas.client.core.offsets import (
+    GroupMetadata,
     OffsetAndMetadata,
     TopicPartition,
     check_offset,
@@ -95,7 +96,7 @@ class ConsumerEngine:
         self.reactor = reactor
         self.cluster = cluster = Cluster(settings, reactor, patience_ms=patience_ms)
         self.fetcher = Fetcher(settings, cluster.metadata, ResetPolicy.of(settings), reactor.random)
-        self.metrics_registry = Metrics("consumer", settings.client_id, reactor.now())
+        self.metrics_registry = Metrics.of("consumer", settings, reactor.now())
         self.metered = ConsumerMetrics(self.metrics_registry, self.fetcher)
         self.closed = False
         self._topic_admin = TopicAdmin(cluster)
@@ -776,11 +777,11 @@ class ConsumerEngine:
 
         self._commit_soon(self._commits(), wanted, told)
 
-    def group_metadata(self) -> tuple[str, int, str, str | None]:
-        """Group id, generation, member id and group.instance.id: for a transactional producer."""
+    def group_metadata(self) -> GroupMetadata:
+        """What this consumer is in its group: for a transactional producer."""
         membership = self._group("Group metadata")
         assert self.settings.group_id is not None
-        return (
+        return GroupMetadata(
             self.settings.group_id,
             membership.generation,
             membership.member_id,
@@ -839,7 +840,8 @@ class ConsumerEngine:
                 await self._commit(membership.commits, wanted, left_ms())
             except ClientError as error:
                 logger.warning("The commit at the end failed: %s", error)
-        await membership.commits.drained(left_ms() / 1000)
+        if self.cluster.metadata.brokers:  # else there was no contact, and nobody to commit to
+            await membership.commits.drained(left_ms() / 1000)
         if membership.subscribed:
             try:
                 await membership.leave("the consumer is closed", left_ms())

@@ -24,6 +24,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "BrokerError",
+    "BrokerUnavailableError",
     "BufferExhausted",
     "CertificateNotTrusted",
     "ClientCertificateRefused",
@@ -265,11 +266,18 @@ class ConnectionRefused(ConnectionFailure):
 
 
 class ConnectTimeout(ConnectionFailure):
-    """The host did not answer the connection in time."""
+    """The host did not answer the connection, or its TLS handshake, in time."""
 
-    def __init__(self, address: str, timeout_ms: int, *, attempt: int = 1) -> None:
+    def __init__(
+        self,
+        address: str,
+        timeout_ms: int,
+        *,
+        attempt: int = 1,
+        did_not: str = "accept a connection",
+    ) -> None:
         super().__init__(
-            f"{address} did not accept a connection within {timeout_ms} ms.",
+            f"{address} did not {did_not} within {timeout_ms} ms.",
             address=address,
             attempt=attempt,
             next_step="Check that the host is up and that no firewall drops the packets.",
@@ -306,7 +314,8 @@ class ProtocolMismatch(ConnectionFailure):
         super().__init__(
             f"{address} does not speak Kafka's protocol in plain text: {reason}.",
             address=address,
-            next_step="Check the port; a TLS listener, an HTTP server and a ZooKeeper look like this.",
+            next_step="Check the port; a TLS listener (security.protocol=SSL or SASL_SSL), an HTTP "
+            "server and a ZooKeeper look like this.",
         )
 
 
@@ -608,6 +617,14 @@ class LogTruncationError(ClientError):
             next_step="Undo what was done with the records from there on, then seek() to the offset "
             "to go on from.",
         )
+
+
+class BrokerUnavailableError(BrokerError):
+    """The cluster names no such broker now; one that restarts is named again later."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, detail)
+        self.retriable = True
 
 
 class RebalanceInProgressError(BrokerError):

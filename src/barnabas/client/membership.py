@@ -33,6 +33,7 @@ For the consumer, in this order:
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable
@@ -58,6 +59,7 @@ from barnabas.client.errors import (
     ClientError,
     ConnectionFailure,
     NoBrokerReachable,
+    OptionError,
     SerializationError,
     VersionError,
     broker_error,
@@ -119,6 +121,7 @@ class Membership:
         self._timer: Timer | None = None
         self._timer_at = NEVER
         self._check_timer: Timer | None = None
+        self._check_at = NEVER
         self._waiting: Future[None] | None = None
         self._interrupted = False
         cluster.updated.append(self._metadata_updated)
@@ -205,7 +208,8 @@ class Membership:
         self._discovered = True
 
     def _matches(self, pattern: re.Pattern[str], name: str, topic: TopicInfo) -> bool:
-        if topic.internal or topic.error_code not in (
+        hidden = topic.internal and self.settings.exclude_internal_topics
+        if hidden or topic.error_code not in (
             ErrorCode.NONE,
             ErrorCode.LEADER_NOT_AVAILABLE,
         ):
@@ -219,8 +223,8 @@ class Membership:
     def _plan_check(self, pause_s: float) -> None:
         if self._check_timer is not None:
             self._check_timer.cancel()
-        when = self._reactor.now() + pause_s
-        self._check_timer = self._reactor.call_at(when, self._check)
+        self._check_at = self._reactor.now() + pause_s
+        self._check_timer = self._reactor.call_at(self._check_at, self._check)
 
     def _check(self) -> None:
         """Now and then: topics that match the pattern, topics of the group that were missing."""
@@ -363,7 +367,14 @@ class Membership:
         for name in _LISTENER_METHODS[call.gate]:
             method = getattr(self._listener, name, None)
             if method is not None:
-                await self._reactor.call_user(method, sorted(call.partitions))
+                result = await self._reactor.call_user(method, sorted(call.partitions))
+                if inspect.iscoroutine(result):
+                    result.close()
+                    raise OptionError(
+                        f"{name} of the rebalance listener is a coroutine function, which only an "
+                        "AsyncConsumer can run.",
+                        next_step="Make it a plain function.",
+                    )
                 return
 
     # -- the end
@@ -399,7 +410,8 @@ class Membership:
         for timer in (self._timer, self._check_timer):
             if timer is not None:
                 timer.cancel()
-        self._timer, self._timer_at, self._check_timer = None, NEVER, None
+        self._timer, self._timer_at = None, NEVER
+        self._check_timer, self._check_at = None, NEVER
         self._watch(frozenset())
         self.commits.advance()
 
@@ -428,6 +440,9 @@ class Membership:
             else:
                 self._ask(member, effect)
         self._watch(member.group_topics)
+        soon = min(MISSING_TOPIC_CHECK_S, self._check_s)
+        if self._check_at > self._reactor.now() + soon and self._missing(member):
+            self._plan_check(soon)
         self.commits.advance()
         self._plan()
         self._notify()
@@ -452,8 +467,6 @@ class Membership:
             self.cluster.watch(topics - self._watching)
             self.cluster.unwatch(self._watching - topics)
             self._watching = topics
-            if self._member is not None and self._missing(self._member):
-                self._plan_check(min(MISSING_TOPIC_CHECK_S, self._check_s))
 
     # -- asking
 

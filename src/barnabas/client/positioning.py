@@ -163,7 +163,7 @@ class Positioning:
             self._fetcher.needs_metadata = True
             for question in asked:
                 self._done(question.state)
-                self._fetcher.not_positioned(*question, now)
+                self._fetcher.not_positioned(*question, now, leaderless=True)
 
     def _ask_offsets(self, node_id: int, asked: list[Question]) -> None:
         from barnabas.wire.messages import list_offsets as api

@@ -1025,6 +1025,12 @@ class ColumnsBuilder:
         return columns
 
 
+@cython.ccall
+def encode_headers(headers: object) -> list:  # type: ignore[type-arg]
+    """Headers with their keys as bytes, which is how `RecordsBuilder` wants them inside."""
+    return [(name.encode("utf-8", "surrogateescape"), content) for name, content in headers]
+
+
 @cython.final
 @cython.cclass
 class RecordsBuilder:
@@ -1043,9 +1049,22 @@ class RecordsBuilder:
     _max_timestamp: cython.longlong
     _last_offset_delta: cython.longlong
 
-    def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None:
+    def __init__(
+        self,
+        base_timestamp: int | None = None,
+        capacity: int = 1024,
+        buffer: bytearray | None = None,
+    ) -> None:
+        """`buffer` is memory to use again, of any size; nobody else may hold it."""
         self._capacity = max(capacity, BATCH_OVERHEAD)
-        self._buffer = bytearray(self._capacity)
+        if buffer is None:
+            buffer = bytearray(self._capacity)
+        elif cython.compiled:
+            PyByteArray_Resize(buffer, self._capacity)
+        else:
+            del buffer[self._capacity :]
+            buffer.extend(bytes(self._capacity - len(buffer)))
+        self._buffer = buffer
         self._size = BATCH_OVERHEAD
         self._count = 0
         self._base_known = base_timestamp is not None
@@ -1128,35 +1147,49 @@ class RecordsBuilder:
         offset_delta: cython.longlong = -1,
     ) -> int:
         """Appends one record; gives the size of the batch after it, `size_in_bytes`."""
-        return self._append(timestamp_ms, key, value, headers, offset_delta)
+        encoded: list | None = encode_headers(headers) if headers else None  # type: ignore[type-arg]
+        return self._append(timestamp_ms, key, value, encoded, offset_delta, _MAX_BODY)
+
+    def append_within(
+        self,
+        timestamp_ms: cython.longlong,
+        key: Any,
+        value: Any,
+        encoded: list | None,  # type: ignore[type-arg]
+        limit: cython.Py_ssize_t,
+    ) -> int:
+        """The same with headers from `encode_headers`, or None; 0, and nothing happened, if the
+        batch would become larger than `limit`."""
+        return self._append(timestamp_ms, key, value, encoded, -1, limit)
 
     @cython.cfunc
-    @cython.inline
     @cython.exceptval(-1)
     def _append(
         self,
         timestamp_ms: cython.longlong,
         key: object,
         value: object,
-        headers: object,
+        encoded: list | None,  # type: ignore[type-arg]
         offset_delta: cython.longlong,
+        limit: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
+        """The size of the batch with this record in it; 0, and nothing happened, if that would be
+        more than `limit`. Runs no Python code where key and value are bytes or None: no other
+        thread sees a record half appended."""
         p: cython.p_uchar
         key_length: cython.Py_ssize_t = -1
         value_length: cython.Py_ssize_t = -1
         body: cython.longlong
         position: cython.Py_ssize_t
         needed: cython.Py_ssize_t
+        base_timestamp: cython.longlong
         timestamp_delta: cython.longlong
-        encoded: list | None = None  # type: ignore[type-arg]
         if offset_delta < 0:
             offset_delta = self._last_offset_delta + 1
         elif offset_delta <= self._last_offset_delta or offset_delta > 0x7FFFFFFF:
             raise ValueError(f"offset delta {offset_delta} after {self._last_offset_delta}")
-        if not self._base_known:
-            self._base_timestamp = timestamp_ms
-            self._base_known = True
-        timestamp_delta = _wrapping_add(timestamp_ms, -self._base_timestamp)
+        base_timestamp = self._base_timestamp if self._base_known else timestamp_ms
+        timestamp_delta = _wrapping_add(timestamp_ms, -base_timestamp)
 
         body = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
         if key is None:
@@ -1169,19 +1202,18 @@ class RecordsBuilder:
         else:
             value_length = len(value)
             body += _varint_size(value_length) + value_length
-        if headers:
-            encoded = []
-            for name, content in headers:
-                name_bytes: bytes = name.encode("utf-8", "surrogateescape")
-                encoded.append((name_bytes, content))
+        if encoded is None:
+            body += 1
+        else:
+            body += _varint_size(len(encoded))
+            for name_bytes, content in encoded:
                 body += _varint_size(len(name_bytes)) + len(name_bytes)
                 body += 1 if content is None else _varint_size(len(content)) + len(content)
-            body += _varint_size(len(encoded))
-        else:
-            body += 1
 
         position = self._size
         needed = position + _varint_size(body) + body
+        if needed > limit and limit < _MAX_BODY:
+            return 0
         if needed > self._capacity:
             self._grow(needed)
         if cython.compiled:
@@ -1204,6 +1236,63 @@ class RecordsBuilder:
 
         self._size = needed
         self._count += 1
+        self._base_timestamp = base_timestamp
+        self._base_known = True
+        self._last_offset_delta = offset_delta
+        if timestamp_ms > self._max_timestamp:  # noqa: PLR1730 - max() is slower in C
+            self._max_timestamp = timestamp_ms
+        return needed
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _append_span(
+        self,
+        timestamp_ms: cython.longlong,
+        keys: cython.p_uchar,
+        key_start: cython.Py_ssize_t,
+        key_length: cython.Py_ssize_t,
+        values: cython.p_uchar,
+        value_start: cython.Py_ssize_t,
+        value_length: cython.Py_ssize_t,
+        limit: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """`_append` for a record without headers whose key and value lie in the memory of columns;
+        a negative length is null."""
+        p: cython.p_uchar
+        position: cython.Py_ssize_t = self._size
+        offset_delta: cython.longlong = self._last_offset_delta + 1
+        base_timestamp: cython.longlong
+        base_timestamp = self._base_timestamp if self._base_known else timestamp_ms
+        timestamp_delta: cython.longlong = _wrapping_add(timestamp_ms, -base_timestamp)
+        body: cython.longlong = 2 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
+        body += _varint_size(key_length) + max(key_length, 0)
+        body += _varint_size(value_length) + max(value_length, 0)
+        needed: cython.Py_ssize_t = position + _varint_size(body) + body
+        if needed > limit:
+            return 0
+        if needed > self._capacity:
+            self._grow(needed)
+        if cython.compiled:
+            p = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self._buffer))
+        else:
+            p = self._buffer
+        position = _write_varint(p, position, body)
+        p[position] = 0
+        position = _write_varint(p, position + 1, timestamp_delta)
+        position = _write_varint(p, position, offset_delta)
+        position = _write_varint(p, position, key_length)
+        if key_length > 0:
+            _copy(p, position, keys, key_start, key_length)
+            position += key_length
+        position = _write_varint(p, position, value_length)
+        if value_length > 0:
+            _copy(p, position, values, value_start, value_length)
+            position += value_length
+        p[position] = 0
+        self._size = needed
+        self._count += 1
+        self._base_timestamp = base_timestamp
+        self._base_known = True
         self._last_offset_delta = offset_delta
         if timestamp_ms > self._max_timestamp:  # noqa: PLR1730 - max() is slower in C
             self._max_timestamp = timestamp_ms
@@ -1211,8 +1300,10 @@ class RecordsBuilder:
 
     def extend(self, records: Any) -> int:
         """Appends records `(timestamp_ms, key, value, headers)`; gives `size_in_bytes`."""
+        encoded: list | None  # type: ignore[type-arg]
         for timestamp_ms, key, value, headers in records:
-            self._append(timestamp_ms, key, value, headers, -1)
+            encoded = encode_headers(headers) if headers else None
+            self._append(timestamp_ms, key, value, encoded, -1, _MAX_BODY)
         return self._size
 
     def finish(self) -> bytearray:

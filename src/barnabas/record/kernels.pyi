@@ -80,8 +80,15 @@ class ColumnsBuilder:
     ) -> int: ...
     def finish(self) -> Columns: ...
 
+def encode_headers(headers: Headers) -> list[tuple[bytes, Buffer | None]]: ...
+
 class RecordsBuilder:
-    def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None: ...
+    def __init__(
+        self,
+        base_timestamp: int | None = None,
+        capacity: int = 1024,
+        buffer: bytearray | None = None,
+    ) -> None: ...
     @property
     def size_in_bytes(self) -> int: ...
     @property
@@ -99,6 +106,14 @@ class RecordsBuilder:
         value: Buffer | None,
         headers: Headers = (),
         offset_delta: int = -1,
+    ) -> int: ...
+    def append_within(
+        self,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        encoded: list[tuple[bytes, Buffer | None]] | None,
+        limit: int,
     ) -> int: ...
     def extend(
         self, records: Iterable[tuple[int, Buffer | None, Buffer | None, Headers]]

@@ -137,7 +137,7 @@ class Commits:
         for commit in waiting:
             if not commit.decided:
                 stale = self._stale(commit, identity, now)
-                if stale is not None:
+                if stale is not None or not commit.offsets:
                     self._decide(commit, stale)
             if not commit.decided:
                 commit.attempts += 1
@@ -146,6 +146,9 @@ class Commits:
         if not merged:
             self._end_decided()
             return None
+        for commit in self._sent:
+            # If one is tried again without the other, it must not go back behind what was sent.
+            commit.offsets = {p: merged[p] for p in commit.offsets}
         self._sent_as = identity
         return self._request(merged, identity)
 

@@ -203,6 +203,9 @@ class Fetcher:
         info = self._metadata.partition(topic, index)
         if info is None:
             return
+        if state.leaderless and info.leader in self._metadata.brokers:
+            state.leaderless = False
+            state.not_before = 0.0
         topic_id = self._metadata.topic_id(topic)
         if topic_id != state.topic_id:
             # Another topic of this name, or the first news of it: no epoch of before means anything.
@@ -525,10 +528,14 @@ class Fetcher:
         for state in states:
             self._fail(state, error)
 
-    def not_positioned(self, state: PartitionState, version: int, now: float) -> None:
-        """What was asked about a position was not told; it is asked again after a while."""
+    def not_positioned(
+        self, state: PartitionState, version: int, now: float, *, leaderless: bool = False
+    ) -> None:
+        """What was asked about a position was not told; it is asked again after a while, or, if
+        there was nobody to ask, once a leader is known."""
         if self.holds(state, version):
             self._retry_later(state, now)
+            state.leaderless = leaderless
             self._changed = True
 
     def cannot_validate(self, state: PartitionState, version: int) -> None:

@@ -188,7 +188,11 @@ class Member:
         self._number = 0
         self._previous: tuple[frozenset[TopicPartition], int] = (frozenset(), -1)
         self._members: list[MemberSubscription] = []
-        self._snapshot: dict[str, int] | None = None
+        self._snapshot: dict[str, int] = {}
+        self._confirmed_id = ""
+        self._was_forgotten = False
+        self._divided: dict[str, int] = {}
+        self._keeps_assignment = False
         self._group_topics: frozenset[str] = frozenset()
         self._assignment: dict[str, list[TopicPartition]] = {}
         self._coordinator_known = False
@@ -299,6 +303,7 @@ class Member:
         self._reason = reason
         self._asked.clear()
         self._calls.clear()
+        self._errors.clear()
         self._to(State.LEAVING)
         if self.owned:
             self._calls.append(Call(Gate.LOST if gone else Gate.REVOKED, self.owned))
@@ -381,7 +386,7 @@ class Member:
         """When `advance` is to be called at the latest; None if only events can change anything."""
         times: list[float] = []
         state = self.state
-        if state is State.UNJOINED and self.polling:
+        if state is State.UNJOINED and self.polling and self._idle:
             times.append(self._not_before)
         if state in (State.JOINING, State.SYNCING):
             ask = Ask.JOIN if state is State.JOINING else Ask.SYNC
@@ -408,6 +413,11 @@ class Member:
         return bool(self._asked)
 
     @property
+    def _idle(self) -> bool:
+        """The caller has nothing to run and runs nothing."""
+        return self._calling is None and not self._calls
+
+    @property
     def _beats(self) -> bool:
         return self.state in _BEATING and self.generation >= 0
 
@@ -418,7 +428,7 @@ class Member:
     def _check_caller(self, now: float) -> None:
         since = self._busy_since
         limit_s = self.settings.max_poll_interval_ms / 1000
-        if since is None or not self._may_be_slow or now - since < limit_s:
+        if since is None or not self._may_be_slow or now < since + limit_s:
             return
         reason = f"poll() was not called for {limit_s:g} s (max.poll.interval.ms): the consumer is "
         reason += f"busy with {self._busy_with}"
@@ -428,7 +438,7 @@ class Member:
         self._lose(now, "it left the group because poll() was not called for too long")
 
     def _check_session(self, now: float) -> None:
-        if self._beats and now - self._heard_at >= self.settings.session_timeout_ms / 1000:
+        if self._beats and now >= self._heard_at + self.settings.session_timeout_ms / 1000:
             self._warn(
                 f"The coordinator of group {self.group_id} did not answer for session.timeout.ms "
                 f"({self.settings.session_timeout_ms}); looking for another one."
@@ -439,7 +449,7 @@ class Member:
 
     def _step(self, now: float) -> None:
         """What the present state does by itself."""
-        idle = self._calling is None and not self._calls
+        idle = self._idle
         state = self.state
         if state is State.UNJOINED:
             if self.polling and idle and now >= self._not_before:
@@ -615,19 +625,27 @@ class Member:
             self._assignment = {}
             self._members = read_members(answer.members) if self.leads else []
             self._group_topics = frozenset().union(*(m.topics for m in self._members))
-            self._snapshot = None
-            skips = not self.leads or answer.skip_assignment
-            self._to(State.SYNCING if skips else State.ASSIGNING)
+            self._snapshot = {}
+            # A static leader that came back only has to know what to watch (KIP-814).
+            self._keeps_assignment = bool(answer.skip_assignment)
+            self._to(State.ASSIGNING if self.leads else State.SYNCING)
 
     def _take_metadata(self, now: float, topics: GroupTopics) -> None:
         if self.state is not State.ASSIGNING:
             return
         self._snapshot = {topic: topics.counts.get(topic, 0) for topic in self._group_topics}
-        try:
-            self._assignment = assign(self._assignors[self.protocol or ""], topics, self._members)
-        except Exception as error:
-            self._give_up(now, error)
-            return
+        self._assignment = {}
+        if self._keeps_assignment:
+            if self._divided and self._divided != self._snapshot:
+                self._want_rejoin("partitions came while this member was away")
+        else:
+            try:
+                assignor = self._assignors[self.protocol or ""]
+                self._assignment = assign(assignor, topics, self._members)
+            except Exception as error:
+                self._give_up(now, error)
+                return
+            self._divided = self._snapshot
         self._members = []
         self._to(State.SYNCING)
 
@@ -646,10 +664,16 @@ class Member:
             )
             return
         self._heard(now)
+        self._confirmed_id = self.member_id
+        self._was_forgotten = False
         self._assignment = {}
         assigned = frozenset((topic, index) for topic in given for index in given[topic])
         self._previous = (assigned, self.generation)
-        self._reconcile(frozenset(p for p in assigned if p[0] in self.topics))
+        wanted = frozenset(p for p in assigned if p[0] in self.topics)
+        self._reconcile(wanted)
+        if wanted != assigned:
+            # As a static member that came back with another subscription and got what it had.
+            self._want_rejoin("the assignment has topics that this consumer does not want")
 
     def _reconcile(self, assigned: frozenset[TopicPartition]) -> None:
         """The second gate: what is gone is given up before what is new is taken."""
@@ -714,7 +738,13 @@ class Member:
             else:
                 self._want_rejoin("the group is being rebalanced")
         elif code == ErrorCode.FENCED_INSTANCE_ID:
-            self._fence(self._error(code))
+            if self.member_id == self._confirmed_id or self._was_forgotten:
+                self._fence(self._error(code))
+            else:
+                # A coordinator that failed before the sync took this id into its grave: the next
+                # one knows the instance by an older id. Two real rivals come here only once.
+                self._was_forgotten = True
+                self._lose(now, "the coordinator forgot this member's id")
         elif to_code(code).retriable:
             self._again(now)
         else:
@@ -793,15 +823,13 @@ class Member:
         """Partition counts as they are known now; topics that say nothing are not in it."""
         if not self.leads or self.state not in _MEMBER:
             return
-        known = self._snapshot or {}
-        now = {t: counts.get(t, known.get(t, 0)) for t in self._group_topics}
-        if self._snapshot is None:
-            self._snapshot = now
-        elif now != self._snapshot:
+        known = self._snapshot
+        now = {topic: counts.get(topic, known.get(topic, 0)) for topic in self._group_topics}
+        if now != known:
             changed = [
-                f"{topic} has {count} partitions instead of {self._snapshot.get(topic, 0)}"
+                f"{topic} has {count} partitions instead of {known.get(topic, 0)}"
                 for topic, count in sorted(now.items())
-                if count != self._snapshot.get(topic, 0)
+                if count != known.get(topic, 0)
             ]
             self._snapshot = now
             self._want_rejoin(_some(changed, ""))

@@ -15,6 +15,15 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class GroupMetadata(NamedTuple):
+    """What a member is in its group: for those who must prove it elsewhere."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+
+
 class OffsetAndMetadata(NamedTuple):
     """`offset` is that of the next record to read; `leader_epoch` that of the record before it."""
 

@@ -47,6 +47,7 @@ class PartitionState:
         "hold",
         "last_stable_offset",
         "leader_epoch",
+        "leaderless",
         "least_bytes",
         "log_start_offset",
         "next_epoch",
@@ -82,6 +83,7 @@ class PartitionState:
         self.least_bytes = 0  # what the next batch takes, if the last answer cut it off
         self.attempts = 0
         self.not_before = 0.0
+        self.leaderless = False  # there was nobody to ask
         self.preferred = -1
         self.preferred_until = 0.0
         self.reset_timestamp: int | None = None
