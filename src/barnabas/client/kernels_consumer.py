@@ -197,6 +197,7 @@ def _size_of(data: Any) -> int:
     return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else -1
 
 
+@cython.no_gc_clear
 @cython.final
 @cython.cclass
 class OpenBatch:
@@ -244,6 +245,11 @@ class OpenBatch:
         if cython.compiled:
             PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
             self.p = cython.cast(cython.p_uchar, self.view.buf)
+            if isinstance(data, memoryview):
+                # What is held is the memory itself: Python's garbage collection takes views apart in
+                # any order, and one that is then still held ends the process.
+                PyBuffer_Release(cython.address(self.view))
+                PyObject_GetBuffer(data.obj, cython.address(self.view), PyBUF_SIMPLE)
             self.places = cython.cast(cython.p_int, PyByteArray_AS_STRING(self._located))
             self.deltas = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self._located))
         else:
@@ -418,6 +424,7 @@ class OpenBatch:
         return record
 
 
+@cython.no_gc  # nothing that it refers to leads back to it, and a buffer must be given back in order
 @cython.final
 @cython.cclass
 class FetchedRecords:

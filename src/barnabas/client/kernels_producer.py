@@ -289,6 +289,7 @@ class TopicLane:
         return self.choose(key)
 
 
+@cython.no_gc
 @cython.final
 @cython.cclass
 class _Memory:
