@@ -191,6 +191,29 @@ def test_a_produce_without_an_answer_is_done_once_written() -> None:
     assert peer.connection.in_flight == 0
 
 
+def test_what_is_not_written_yet_is_not_done() -> None:
+    peer = Peer().open()
+    peer.stream.room = 5
+    for _ in range(3):
+        peer.beat(answered=False)
+    peer.reactor.settle()
+    assert peer.answers == []
+    done = 0
+    while len(peer.requests()) < 3 and done < 3:
+        peer.stream.give_room(10)
+        peer.reactor.settle()
+        assert len(peer.answers) >= done
+        done = len(peer.answers)
+    peer.stream.give_room(1_000)
+    peer.reactor.settle()
+    assert peer.answers == [(None, None)] * 3
+    peer.stream.room = 0
+    peer.beat(answered=False)
+    peer.connection.close()
+    peer.reactor.settle()
+    assert isinstance(peer.answers[3][1], ClosedError)
+
+
 def test_time_is_up() -> None:
     peer = Peer().open()
     peer.beat(what="a heartbeat")

@@ -61,6 +61,7 @@ EXAMPLES: list[ClientError] = [
     errors.TopicAuthorizationError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     errors.GroupAuthorizationError(ErrorCode.GROUP_AUTHORIZATION_FAILED),
     errors.ClusterAuthorizationError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    errors.BrokerUnavailableError("Broker 3 is not in the cluster now."),
     errors.CommitFailedError("readers", "the member was removed"),
     errors.NoOffsetError([("orders", 3)], "readers"),
     errors.LogTruncationError("orders", 3, 70, 65),
@@ -129,6 +130,7 @@ def test_what_the_texts_say(error: ClientError, words: list[str]) -> None:
 def test_retriable_means_that_nobody_must_change_anything() -> None:
     retriable = {type(error).__name__ for error in EXAMPLES if error.retriable}
     assert retriable == {
+        "BrokerUnavailableError",
         "BufferExhausted",
         "ConnectTimeout",
         "ConnectionFailure",

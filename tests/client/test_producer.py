@@ -255,6 +255,21 @@ def test_a_callback_never_runs_inside_send_and_may_send_itself() -> None:
     assert not any(inside)
 
 
+def test_a_callback_may_wait_for_others() -> None:
+    heard: list[Any] = []
+
+    def first(_metadata: RecordMetadata, _error: Any) -> None:
+        heard.append(producer.send("t", "second").result(10).offset)
+        producer.flush(10)
+        heard.append("flushed")
+
+    with OnePartition() as broker, broker.producer() as producer:
+        producer.send("t", "first", on_delivery=first)
+        producer.flush(10)
+        producer.close()
+    assert heard == [1, "flushed"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_is_bounded(kind: str) -> None:
     with OnePartition(lambda *_: ErrorCode.NOT_ENOUGH_REPLICAS) as broker:

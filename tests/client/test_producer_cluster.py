@@ -221,7 +221,8 @@ def test_a_broker_restarts_under_load() -> None:
 
 
 def test_leaders_move_under_load() -> None:
-    with Cluster(nodes=3) as cluster:
+    quick = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 200}
+    with Cluster(nodes=3, overrides=quick) as cluster:
         topic = cluster.create_topic("moved", 3, {"min.insync.replicas": 2})
 
         def trouble(progress: Progress) -> None:

@@ -405,6 +405,7 @@ def test_interpreted_and_compiled_make_the_same_batches() -> None:
             assert (future.index, future.timestamp_ms) == (number, 1000 + number)
         assert path._append("t", b"", None, 3, None, 0, None) is None
         assert path._append("t", b"", None, 2**70, None, 0, None) is None
+        assert path._append("t", b"", None, 0, None, 2**64, None) is None
         assert path._append("t", b"x" * 10_000, None, 0, None, 0, None) is None
         batch.closed = True
         assert path._append("t", b"", None, 0, None, 0, None) is None

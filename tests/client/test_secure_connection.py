@@ -237,6 +237,27 @@ def test_a_token_that_comes_after_the_connection_was_closed() -> None:
     assert peer.asked() == []
 
 
+def test_a_token_that_never_comes() -> None:
+    class Never(VirtualReactor):
+        async def call_user(self, function: Any, *args: Any) -> Any:
+            return await self.future()
+
+    peer = Peer(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token=lambda: "t",
+    )
+    peer.connection._reactor.call_user = Never().call_user  # type: ignore[method-assign]
+    peer.answer(offer(*OFFERED), ApiKey.API_VERSIONS)
+    peer.reactor.advance(9)
+    assert peer.opened == []
+    peer.reactor.advance(2)
+    (error,) = peer.opened
+    assert isinstance(error, RequestTimeout)
+    assert "sasl.oauth.token" in str(error)
+    assert peer.stream.closed
+
+
 def test_a_listener_that_demands_a_login_is_guessed() -> None:
     peer = Peer()
     peer.answer(offer(ApiKey.HEARTBEAT), ApiKey.API_VERSIONS)

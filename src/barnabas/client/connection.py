@@ -25,6 +25,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Any, Final
 
@@ -147,6 +148,7 @@ class Connection:
         "_settings",
         "_stream",
         "_timer",
+        "_unanswered",
         "_unsent",
         "address",
         "host",
@@ -192,6 +194,7 @@ class Connection:
         self._held: deque[tuple[Callable[[], object], Done]] | None = None
         self._in_flight: deque[Pending] = deque()
         self._unsent: deque[memoryview] = deque()
+        self._unanswered: deque[tuple[int, Done]] = deque()
         self._scratch = bytearray(RECEIVE_BYTES)
         self._scratch_end = 0
         self._frame: bytearray | None = None
@@ -319,7 +322,7 @@ class Connection:
         self.versions = versions
         if self._security is not None and self._security.uses_sasl:
             self.step = Step.AUTHENTICATING
-            self._reactor.spawn(self._log_in(self._security))
+            self._begin_login(self._security)
         else:
             self._become_ready()
 
@@ -333,6 +336,17 @@ class Connection:
         self._on_opened(None)
 
     # -- saying who we are
+
+    def _begin_login(self, security: Security) -> None:
+        """Where a token must be fetched first, that may take as long as a request."""
+        limit_s = self._settings.request_timeout_ms / 1000
+        when = self._reactor.now() + limit_s
+        self._login_timer = self._reactor.call_at(when, self._token_timed_out)
+        self._reactor.spawn(self._log_in(security))
+
+    def _token_timed_out(self) -> None:
+        limit_ms = self._settings.request_timeout_ms
+        self._fail(RequestTimeout(f"sasl.oauth.token to give one for {self.address}", limit_ms))
 
     async def _log_in(self, security: Security) -> None:
         """The first time before anything else is sent; again while requests are held back."""
@@ -362,7 +376,7 @@ class Connection:
         assert self._security is not None
         self._login_timer = None
         self._held = deque()
-        self._reactor.spawn(self._log_in(self._security))
+        self._begin_login(self._security)
 
     async def ask(self, request: Any, version: int, what: str) -> Any:
         """The answer to a request that belongs to the login, which does not wait for it."""
@@ -378,6 +392,9 @@ class Connection:
 
         if self.step == Step.CLOSED:
             raise ClosedError(f"The connection to {self.address} is closed.")
+        if self._login_timer is not None:
+            self._login_timer.cancel()
+            self._login_timer = None
         self._send(request, version, done, None, what)
         return await future
 
@@ -459,8 +476,11 @@ class Connection:
             if self._timer is None:
                 self._timer = self._reactor.call_at(pending.deadline, self._check_time)
         self._write(chunks, size + 4)
-        if not answered and self.step != Step.CLOSED:
-            self._reactor.call_soon(lambda: done(None, None))
+        if not answered:
+            if self._unsent:
+                self._unanswered.append((len(self._unsent), done))
+            elif self.step != Step.CLOSED:
+                self._reactor.call_soon(lambda: done(None, None))
 
     def _write(self, chunks: list[Any], size: int) -> None:
         if self._unsent:
@@ -500,6 +520,8 @@ class Connection:
                 self._last_progress = self._reactor.now()
                 while unsent and sent >= len(unsent[0]):
                     sent -= len(unsent.popleft())
+                    if self._unanswered:
+                        self._count_written()
                 if sent:
                     unsent[0] = unsent[0][sent:]
         except (BlockingIOError, InterruptedError):
@@ -508,6 +530,14 @@ class Connection:
             self._lost(error)
             return
         stream.on_writable(None)
+
+    def _count_written(self) -> None:
+        """One more chunk was written; who waits for that alone is told when all of theirs were."""
+        waiting = self._unanswered
+        for index, (left, done) in enumerate(waiting):
+            waiting[index] = (left - 1, done)
+        while waiting and waiting[0][0] <= 0:
+            self._reactor.call_soon(partial(waiting.popleft()[1], None, None))
 
     # -- answers
 
@@ -689,6 +719,7 @@ class Connection:
         self._unsent.clear()
         self._frame = None
         pending, self._in_flight = self._in_flight, deque()
+        unanswered, self._unanswered = self._unanswered, deque()
         if before == Step.READY:
             self._on_closed(error)
         else:
@@ -700,7 +731,7 @@ class Connection:
                 told = ConnectionLost(self.address, each.what, reason, attempt=self._attempt)
             self._call(each.done, None, told)
         held, self._held = self._held, None
-        for _, done in held or ():
+        for _, done in (*unanswered, *(held or ())):
             self._call(done, None, error)
 
 

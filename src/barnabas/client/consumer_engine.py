@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 from barnabas.client.administration.groups import GroupAdmin
@@ -96,7 +96,7 @@ class ConsumerEngine:
         self.reactor = reactor
         self.cluster = cluster = Cluster(settings, reactor, patience_ms=patience_ms)
         self.fetcher = Fetcher(settings, cluster.metadata, ResetPolicy.of(settings), reactor.random)
-        self.metrics_registry = Metrics("consumer", settings.client_id, reactor.now())
+        self.metrics_registry = Metrics.of("consumer", settings, reactor.now())
         self.metered = ConsumerMetrics(self.metrics_registry, self.fetcher)
         self.closed = False
         self._topic_admin = TopicAdmin(cluster)
@@ -117,11 +117,13 @@ class ConsumerEngine:
             committed=None if settings.group_id is None else self._find_committed,
             group_id=settings.group_id,
             changed=self._changed,
+            spawn=self._spawn,
         )
         self._fetching = Fetching(
             settings, cluster, self.fetcher, self._positioning, self.metered, self._notify
         )
         self._watched: set[str] = set()
+        self._tasks: set[Future[None]] = set()
         self._contact: Future[Any] | None = None
         self._contact_error: ClientError | None = None
         self._waiter: Future[None] | None = None
@@ -235,10 +237,17 @@ class ConsumerEngine:
 
     # -- metadata
 
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
+        """Run something beside; it ends with the consumer."""
+        task = self.reactor.spawn(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     def _make_contact(self) -> None:
         """Ask for the topics now; a first contact that fails is told to who polls."""
         if self._contact is None and not self.closed:
-            self._contact = self.reactor.spawn(self._ask_topics())
+            self._contact = self._spawn(self._ask_topics())
 
     async def _ask_topics(self) -> None:
         try:
@@ -814,6 +823,8 @@ class ConsumerEngine:
             self.closed = True
             if membership is not None:
                 membership.close()
+            for task in list(self._tasks):
+                task.cancel()
             self._fetching.close()
             self.cluster.close()
             self._interceptors.close()

@@ -193,11 +193,16 @@ class ConsumerRecord:
         )
 
 
+def _owner(data: Any) -> Any:
+    """Whose memory it is. That is held, not the view of it: the garbage collector may clear a view,
+    and complains when somebody still holds it."""
+    return data.obj if isinstance(data, memoryview) else data
+
+
 def _size_of(data: Any) -> int:
     return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else -1
 
 
-@cython.no_gc_clear
 @cython.final
 @cython.cclass
 class OpenBatch:
@@ -245,11 +250,8 @@ class OpenBatch:
         if cython.compiled:
             PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
             self.p = cython.cast(cython.p_uchar, self.view.buf)
-            if isinstance(data, memoryview):
-                # What is held is the memory itself: Python's garbage collection takes views apart in
-                # any order, and one that is then still held ends the process.
-                PyBuffer_Release(cython.address(self.view))
-                PyObject_GetBuffer(data.obj, cython.address(self.view), PyBUF_SIMPLE)
+            PyBuffer_Release(cython.address(self.view))
+            PyObject_GetBuffer(_owner(data), cython.address(self.view), PyBUF_SIMPLE)
             self.places = cython.cast(cython.p_int, PyByteArray_AS_STRING(self._located))
             self.deltas = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self._located))
         else:
@@ -424,7 +426,6 @@ class OpenBatch:
         return record
 
 
-@cython.no_gc  # nothing that it refers to leads back to it, and a buffer must be given back in order
 @cython.final
 @cython.cclass
 class FetchedRecords:
@@ -459,6 +460,8 @@ class FetchedRecords:
             PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
             self.p = cython.cast(cython.p_uchar, self.view.buf)
             length = self.view.len
+            PyBuffer_Release(cython.address(self.view))
+            PyObject_GetBuffer(_owner(data), cython.address(self.view), PyBUF_SIMPLE)
         else:
             self.p = memoryview(data)
             length = len(self.p)
@@ -590,6 +593,19 @@ class FetchedRecords:
     def producer_id(self) -> int:
         self._must_be_whole()
         return _int64(self.p, self._start + 43)
+
+    def facts(self) -> tuple:  # type: ignore[type-arg]
+        """`(start, end, last_offset, leader_epoch, attributes, crc)` of the batch in one call."""
+        self._must_be_whole()
+        start: cython.Py_ssize_t = self._start
+        return (
+            start,
+            self._end,
+            _int64(self.p, start) + _int32(self.p, start + 23),
+            _int32(self.p, start + 12),
+            self.p[start + 22],
+            _int32(self.p, start + 17) & 0xFFFFFFFF,
+        )
 
     def open(self, body: Any, first_offset: cython.longlong) -> OpenBatch:
         """The batch's records from `first_offset` on. `body` is what they decompress to, or None

@@ -128,6 +128,8 @@ def _now_ms() -> cython.longlong:
 @cython.exceptval(check=False)
 def _number(given: int) -> cython.longlong:
     """A number that C can hold, or -1."""
+    if not cython.compiled:
+        return given if 0 <= given < 1 << 63 else -1
     try:
         return given
     except OverflowError:

@@ -121,6 +121,7 @@ class Membership:
         self._timer: Timer | None = None
         self._timer_at = NEVER
         self._check_timer: Timer | None = None
+        self._check_at = NEVER
         self._waiting: Future[None] | None = None
         self._interrupted = False
         cluster.updated.append(self._metadata_updated)
@@ -222,8 +223,8 @@ class Membership:
     def _plan_check(self, pause_s: float) -> None:
         if self._check_timer is not None:
             self._check_timer.cancel()
-        when = self._reactor.now() + pause_s
-        self._check_timer = self._reactor.call_at(when, self._check)
+        self._check_at = self._reactor.now() + pause_s
+        self._check_timer = self._reactor.call_at(self._check_at, self._check)
 
     def _check(self) -> None:
         """Now and then: topics that match the pattern, topics of the group that were missing."""
@@ -409,7 +410,8 @@ class Membership:
         for timer in (self._timer, self._check_timer):
             if timer is not None:
                 timer.cancel()
-        self._timer, self._timer_at, self._check_timer = None, NEVER, None
+        self._timer, self._timer_at = None, NEVER
+        self._check_timer, self._check_at = None, NEVER
         self._watch(frozenset())
         self.commits.advance()
 
@@ -438,6 +440,9 @@ class Membership:
             else:
                 self._ask(member, effect)
         self._watch(member.group_topics)
+        soon = min(MISSING_TOPIC_CHECK_S, self._check_s)
+        if self._check_at > self._reactor.now() + soon and self._missing(member):
+            self._plan_check(soon)
         self.commits.advance()
         self._plan()
         self._notify()
@@ -462,8 +467,6 @@ class Membership:
             self.cluster.watch(topics - self._watching)
             self.cluster.unwatch(self._watching - topics)
             self._watching = topics
-            if self._member is not None and self._missing(self._member):
-                self._plan_check(min(MISSING_TOPIC_CHECK_S, self._check_s))
 
     # -- asking
 

@@ -7,7 +7,7 @@ Each question is asked once; whatever fails is asked again after the partition's
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
@@ -57,6 +57,7 @@ class Positioning:
         committed: Committed | None,
         group_id: str | None,
         changed: Callable[[], object],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._cluster = cluster
         self._fetcher = fetcher
@@ -64,6 +65,7 @@ class Positioning:
         self._committed = committed
         self._group_id = group_id
         self._changed = changed
+        self._spawn = spawn
         self._asking: dict[PartitionState, int] = {}
 
     def start(self, now: float) -> None:
@@ -75,7 +77,7 @@ class Positioning:
                     self._done(question.state)
                 self._reset_by_policy(unknown)
             else:
-                self._cluster.reactor.spawn(self._find_committed(unknown))
+                self._spawn(self._find_committed(unknown))
         self._by_leader(self._take(Step.RESET, now), self._ask_offsets)
         self._by_leader(self._take(Step.VALIDATE, now), self._ask_epochs)
 

@@ -177,7 +177,8 @@ def wait_for(
     try:
         with pump.lock:
             engine.hurry(batch)
-            done = pump.wait(lambda: batch.done, deadline)
+        # Without the lock: a turn gives up one hold of it while it waits, not two.
+        done = pump.wait(lambda: batch.done, deadline)
     except Exception:
         raise
     except BaseException:

@@ -172,6 +172,11 @@ class SelectReactor:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether functions of the user wait to be called by a turn."""
+        return bool(self._outside)
+
     # -- the turn
 
     def turn(self, until: float) -> None:
@@ -238,6 +243,8 @@ class SelectReactor:
 
     def _run_ready(self) -> None:
         for _ in range(len(self._ready)):
+            if not self._ready:  # a turn inside a callback was faster
+                return
             self._call(self._ready.popleft())
 
     def _call(self, callback: Callable[[], object]) -> None:

@@ -99,7 +99,7 @@ class ProducerEngine:
         )
         self.idempotence = Idempotence(settings.enable_idempotence)
         self.sender = Sender(settings, self.accumulator, self.idempotence, reactor.random)
-        self.metrics = Metrics("producer", settings.client_id, reactor.now())
+        self.metrics = Metrics.of("producer", settings, reactor.now())
         self.closing = False
         self.abandoned = False
         self.wait_for: Callable[[ProducerBatch, float | None], None] | None = None

@@ -152,6 +152,7 @@ class PartitionBuffer:
         """The same as rows of columns; each run of rows is told in `runs` as (topic, partition,
         timestamp type, rows). No further batch is begun once the columns have `max_bytes`."""
         count = 0
+        rows_before = columns.record_count
         while count < limit and columns.size_in_bytes < max_bytes:
             batch = self.batch
             if batch is None:
@@ -159,8 +160,11 @@ class PartitionBuffer:
                 if batch is None:
                     break
             rows = batch.take_columns(columns, limit - count)
-            runs.append((self.topic, self.partition, batch.timestamp_type, rows))
-            count += rows
+            run = self.topic, self.partition, batch.timestamp_type
+            if runs and runs[-1][:3] == run:
+                rows += runs.pop()[3]
+            runs.append((*run, rows))
+            count = columns.record_count - rows_before
             self._moved(batch)
         return count
 
@@ -204,18 +208,20 @@ class PartitionBuffer:
         while answers:
             answer = answers[0]
             records = answer.records
-            left_bytes = records.left_bytes
             next_offset = self.position + 1
             try:
                 if not records.advance():
                     answers.popleft()
                     continue
-                self.bytes -= left_bytes - records.left_bytes
+                start, end, last_offset, epoch, attributes, crc = records.facts()
+                self.bytes -= end - start
                 if not records.left_bytes:
                     answers.popleft()
-                next_offset = records.last_offset + 1
-                if next_offset > self.position:
-                    self._open(answer)
+                next_offset = last_offset + 1
+                if last_offset >= self.position:
+                    if self._check_crcs:
+                        _verify(records, start, end, crc)
+                    self._open(answer, next_offset, epoch, attributes)
             except BadRecords as error:
                 raise self._corrupt(records, next_offset, error) from error
             batch = self.batch
@@ -225,16 +231,9 @@ class PartitionBuffer:
                     return batch
         return None
 
-    def _open(self, answer: Answer) -> None:
+    def _open(self, answer: Answer, next_offset: int, epoch: int, attributes: int) -> None:
         """Open the batch if it is for this reader; else only move past it."""
         records = answer.records
-        attributes = records.attributes
-        data = records.data
-        if self._check_crcs:
-            computed = crc32c(memoryview(data)[records.start + ATTRIBUTES_OFFSET : records.end])
-            if computed != records.crc:
-                raise CorruptBatch(f"stored crc = {records.crc}, computed crc = {computed}")
-        epoch = records.leader_epoch
         is_control = attributes & CONTROL_MASK
         if is_control or (self._read_committed and answer.is_aborted()):
             if is_control and self._read_committed:
@@ -242,13 +241,12 @@ class PartitionBuffer:
                 marker = records.open(self._body(records, attributes), -1)
                 if marker.left:
                     answer.end_transaction(marker.take_raw())
-            self.position = records.last_offset + 1
+            self.position = next_offset
             self.epoch = epoch
             return
-        batch = records.open(self._body(records, attributes), self.position)
-        self._batch_end = records.last_offset + 1
+        self.batch = records.open(self._body(records, attributes), self.position)
+        self._batch_end = next_offset
         self.epoch = epoch
-        self.batch = batch
 
     @staticmethod
     def _body(records: FetchedRecords, attributes: int) -> Buffer | None:
@@ -270,6 +268,12 @@ class PartitionBuffer:
         return CorruptRecordsError(
             self.topic, self.partition, self.position, next_offset, raw, str(error)
         )
+
+
+def _verify(records: FetchedRecords, start: int, end: int, crc: int) -> None:
+    computed = crc32c(memoryview(records.data)[start + ATTRIBUTES_OFFSET : end])
+    if computed != crc:
+        raise CorruptBatch(f"stored crc = {crc}, computed crc = {computed}")
 
 
 def _poison(batch: OpenBatch, cause: Exception) -> PoisonRecordError:
