@@ -195,7 +195,8 @@ class ConsumerRecord:
 
 def _owner(data: Any) -> Any:
     """Whose memory it is. That is held, not the view of it: the garbage collector may clear a view,
-    and complains when somebody still holds it."""
+    and complains when somebody still holds it. For the same reason the collector must not clear what
+    holds it (`no_gc_clear`); nothing that refers back to such an object is lost by that."""
     return data.obj if isinstance(data, memoryview) else data
 
 
@@ -203,6 +204,7 @@ def _size_of(data: Any) -> int:
     return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else -1
 
 
+@cython.no_gc_clear
 @cython.final
 @cython.cclass
 class OpenBatch:
@@ -457,6 +459,7 @@ class OpenBatch:
         return record
 
 
+@cython.no_gc_clear
 @cython.final
 @cython.cclass
 class FetchedRecords:
