@@ -13,7 +13,7 @@ SEEDS ?= 1000
 NODES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint peers bench soak chaos clean
+.PHONY: help setup run test lint peers bench soak search chaos clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench: $(VENV)/.installed-dev peers ## Barnabas and Apache Kafka side by side (R
 
 soak: $(VENV)/.installed ## simulated clusters with faults on all cores (SEEDS=1000, SEED=0, NODES=3)
 	@$(BIN)/python -m barnabas.sim --seed $(SEED) --seeds $(SEEDS) $(if $(NODES),--nodes $(NODES))
+
+search: $(VENV)/.installed-dev ## hypothesis with new examples (TESTS=tests/log for a part)
+	BARNABAS_EXAMPLES=search $(BIN)/python -m pytest $(TESTS) --ignore tests/peers --timeout 3000
 
 chaos: $(VENV)/.installed-dev ## node processes killed, frozen and cut off under load (ROUNDS=3)
 	BARNABAS_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -s tests/peers/test_cluster_chaos.py tests/peers/test_cluster_cuts.py

@@ -28,7 +28,6 @@ NOTES = {
     ApiKey.DESCRIBE_GROUPS: "classic groups",
     ApiKey.LIST_GROUPS: "classic groups",
     ApiKey.DESCRIBE_LOG_DIRS: "",
-    ApiKey.DESCRIBE_CONFIGS: "no broker loggers",
     ApiKey.UPDATE_FEATURES: "metadata.version",
 }
 

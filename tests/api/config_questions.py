@@ -145,6 +145,9 @@ def _describe(it: Interview) -> None:
             "other metrics": describing((CLIENT_METRICS, "no-such", None)),
             "no metrics name": describing((CLIENT_METRICS, "", None)),
             "loggers of another": describing((BROKER_LOGGER, "9", [])),
+            "loggers of no number": describing((BROKER_LOGGER, "one", [])),
+            "loggers of nobody": describing((BROKER_LOGGER, "", [])),
+            "unknown logger": describing((BROKER_LOGGER, "1", ["no.such"])),
             "unknown type": describing((99, "x", None)),
             "several": describing(
                 (TOPIC, "no-such-topic", None), (TOPIC, "configured", ["retention.ms"])
@@ -213,6 +216,21 @@ def _alter(it: Interview) -> None:
         ask("unknown of metrics", CLIENT_METRICS, "metrics-two", ("no.such", SET, "1"))
         ask("no metrics name", CLIENT_METRICS, "", ("interval.ms", SET, "6000"))
         ask("unknown type", 99, "x", ("a", SET, "1"))
+        ask("logger", BROKER_LOGGER, "1", ("root", SET, "WARN"), validate_only=True)
+        ask("bad level", BROKER_LOGGER, "1", ("root", SET, "warn"))
+        ask("no level", BROKER_LOGGER, "1", ("root", SET, None))
+        ask("level deleted", BROKER_LOGGER, "1", ("root", DELETE, None))
+        ask("level appended", BROKER_LOGGER, "1", ("root", APPEND, "INFO"))
+        ask("level subtracted", BROKER_LOGGER, "1", ("root", SUBTRACT, "INFO"))
+        ask("level twice", BROKER_LOGGER, "1", ("root", SET, "INFO"), ("root", SET, "WARN"))
+        ask("unknown logger", BROKER_LOGGER, "1", ("no.such", SET, "INFO"))
+        ask("unknown logger deleted", BROKER_LOGGER, "1", ("no.such", DELETE, None))
+        ask("logger of another", BROKER_LOGGER, "9", ("root", SET, "INFO"))
+        ask("logger of nobody", BROKER_LOGGER, "", ("root", SET, "INFO"))
+        ask("no changes of loggers", BROKER_LOGGER, "1")
+        request = altering(BROKER_LOGGER, "1", ("root", SET, "INFO"))
+        request.resources *= 2
+        it.ask("loggers twice", request, version)
         request = altering(TOPIC, topic, ("retention.ms", SET, "1"))
         request.resources *= 2
         it.ask("resource twice", request, version)

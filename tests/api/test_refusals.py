@@ -6,20 +6,27 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.api import produce as produce_api
+from barnabas.api.repeats import MAX_REPEATS
 from barnabas.testing import Cluster
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import (
     alter_configs,
     api_versions,
+    describe_configs,
+    describe_groups,
+    describe_producers,
     fetch,
     find_coordinator,
     init_producer_id,
     list_offsets,
     metadata,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
 )
 from tests.api.config_questions import TOPIC, describing, replacing
+from tests.api.group_questions import find
 from tests.api.interview import Interview, versions_of
 from tests.api.log_questions import TIMEOUT_MS, batch, fetching, production
 from tests.api.script import SETTINGS
@@ -155,3 +162,45 @@ def test_api_versions_lists_what_the_handlers_serve(cluster: Cluster, it: Interv
         }
         assert listed[0] == (0, 13)
         assert listed[22] == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "code"),
+    [(MAX_REPEATS, ErrorCode.NONE), (MAX_REPEATS + 1, ErrorCode.INVALID_REQUEST)],
+)
+def test_asking_for_the_same_again_and_again(it: Interview, repeats: int, code: ErrorCode) -> None:
+    """The answer to very many repeats of a short question could have any size."""
+    name = f"repeats-{repeats}"
+    make_topic(it, name)
+    find(it)
+    count = repeats + 1
+    resource = describe_configs.DescribeConfigsResource(resource_type=TOPIC, resource_name=name)
+    settings = it.quietly(describe_configs.DescribeConfigsRequest(resources=[resource] * count), 4)
+    assert {result.error_code for result in settings.results} == {code}
+    assert len(settings.results) == count
+    groups = it.quietly(describe_groups.DescribeGroupsRequest(groups=[name] * count), 5)
+    assert {group.error_code for group in groups.groups} == {code}
+    topic = describe_producers.TopicRequest(name=name, partition_indexes=[0] * count)
+    producers = it.quietly(describe_producers.DescribeProducersRequest(topics=[topic]), 0)
+    assert {each.error_code for each in producers.topics[0].partitions} == {code}
+    group = offset_fetch.OffsetFetchRequestGroup(group_id=name, topics=None)
+    offsets = it.quietly(offset_fetch.OffsetFetchRequest(groups=[group] * count), 8)
+    assert {each.error_code for each in offsets.groups} == {code}
+    partitions = offset_fetch.OffsetFetchRequestTopics(name=name, partition_indexes=[0] * count)
+    group = offset_fetch.OffsetFetchRequestGroup(group_id=name, topics=[partitions])
+    (answer,) = it.quietly(offset_fetch.OffsetFetchRequest(groups=[group]), 8).groups
+    assert answer.error_code == code
+
+
+def test_a_produce_request_that_takes_too_long(
+    it: Interview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few kilobytes can be very many batches of a hundred megabytes each."""
+    make_topic(it, "too-long")
+    with monkeypatch.context() as patched:
+        patched.setattr(produce_api, "LONGEST_NS", -1)
+        answer = it.quietly(production(it, ("too-long", 0, batch())), 9)
+    (refused,) = answer.responses[0].partition_responses
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    answer = it.quietly(production(it, ("too-long", 0, batch())), 9)
+    assert answer.responses[0].partition_responses[0].base_offset == 0

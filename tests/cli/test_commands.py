@@ -259,7 +259,7 @@ def test_storage(run: Run, tmp_path: Path) -> None:
     made = run("storage", "format", "-c", str(file), "--format", "json").json
     assert made["formatted"] == [str(data)]
     info = run("storage", "info", "-c", str(file), "--format", "json").json
-    assert (info["cluster_id"], info["node_id"]) == (made["cluster_id"], "3")
+    assert (info["cluster_id"], info["node_id"]) == (made["cluster_id"], 3)
     assert run("storage", "format", "-c", str(file)).code == 1
     again = run("storage", "format", "-c", str(file), "-g", "-t", made["cluster_id"])
     assert again.code == 0
@@ -290,9 +290,11 @@ def test_one_broker_a_directory(tmp_path: Path) -> None:
 
 
 def test_up_for_programs_and_from_a_file(tmp_path: Path) -> None:
-    with serve(tmp_path, "up", "--port", "0", "--override", "no.such.setting=1") as served:
+    overrides = ("--override", "no.such.setting=1", "--override", "barnabas.metrics.port=0")
+    with serve(tmp_path, "up", "--port", "0", *overrides) as served:
         code, out, err = served.stop()
     assert code == 0
+    assert "  metrics     http://127.0.0.1:" in out
     assert out.count(f"-b {served.bootstrap}") == 3, "three commands to try"
     assert "cluster id" in out
     assert err.splitlines() == ["warning: unknown setting no.such.setting is ignored"]

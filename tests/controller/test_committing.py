@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.controller.kraft import committing
 from barnabas.metadata.image import ResourceType
 from barnabas.wire.errors import ApiError, ErrorCode
+from barnabas.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -157,18 +159,59 @@ def test_a_disk_that_fails_to_append_ends_the_controller(machine: Machine) -> No
     assert "a" not in machine.controller.image.topics
 
 
-def test_what_waits_is_bounded(machine: Machine, manual: ManualBackground) -> None:
-    from barnabas.controller.kraft import committing
+def test_what_waits_is_bounded(
+    machine: Machine, manual: ManualBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "MAX_WAITING", 5)
+    for number in range(5):
+        assert not Running(machine.controller.create_topics(create(f"t{number}"))).done
+    refused = Running(machine.controller.create_topics(create("last")))
+    assert isinstance(refused.error, ApiError)
 
-    original = committing.MAX_WAITING
-    try:
-        committing.MAX_WAITING = 5
-        for number in range(5):
-            assert not Running(machine.controller.create_topics(create(f"t{number}"))).done
-        refused = Running(machine.controller.create_topics(create("last")))
-        assert isinstance(refused.error, ApiError)
-    finally:
-        committing.MAX_WAITING = original
+
+def test_what_waits_is_bounded_by_what_its_images_cost(
+    machine: Machine, manual: ManualBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "MAX_WAITING_TOPICS", 6)
+    for number in range(3):
+        assert not Running(machine.controller.create_topics(create(f"t{number}"))).done
+    refused = Running(machine.controller.create_topics(create("last")))
+    assert isinstance(refused.error, ApiError)
+    assert refused.error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    manual.step()
+    assert not Running(machine.controller.create_topics(create("last"))).done
+
+
+def test_a_heartbeat_does_not_wait_behind_clients(
+    machine: Machine, manual: ManualBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "MAX_WAITING", 1)
+    assert not Running(machine.controller.create_topics(create("t"))).done
+    broker = next(iter(machine.replica.image.brokers.values()))
+    beat = BrokerHeartbeatRequest(
+        broker_id=broker.broker_id, broker_epoch=broker.epoch, current_metadata_offset=1
+    )
+    running = Running(machine.controller.heartbeat_broker(beat))
+    assert running.error is None
+    manual.step()
+    assert running.resume().result.error_code == 0
+
+
+def test_a_controller_that_was_held_up_blames_nobody(machine: Machine) -> None:
+    """The heartbeats that came meanwhile are read after the tick that would fence."""
+    machine.start()
+    (broker_id,) = machine.replica.image.brokers
+
+    def fenced_after(ms: int, *, stalled_ms: int = 0) -> bool:
+        machine.clock.ms += ms
+        if stalled_ms:
+            machine.controller.stalled(stalled_ms)
+        machine.controller.tick(machine.clock.ms)
+        return machine.replica.image.brokers[broker_id].fenced
+
+    assert not fenced_after(20_000, stalled_ms=15_000)
+    assert not fenced_after(3_900)
+    assert fenced_after(200)
 
 
 def test_dynamic_settings_reach_the_decisions(machine: Machine) -> None:

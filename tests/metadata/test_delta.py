@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.metadata.delta import MetadataDelta, MetadataError
+from barnabas.metadata.delta import MetadataDelta, MetadataError, _Table
 from barnabas.metadata.image import (
     EMPTY,
     MetadataImage,
@@ -275,3 +275,23 @@ def test_every_known_record_can_be_replayed() -> None:
     from barnabas.metadata.delta import _HANDLERS
 
     assert set(_HANDLERS) == set(r.RECORDS)
+
+
+def test_many_changed_topics_are_told_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a delta of thousands of topics tells must not cost their number squared."""
+    count = 2000
+    names = {b"%016d" % n: f"t{n}" for n in range(count)}
+    delta = MetadataDelta(EMPTY)
+    for topic_id, name in names.items():
+        delta.replay_all(topic(name, topic_id))
+    looked_at = 0
+    get = _Table.get
+
+    def counted(*args: Any) -> Any:
+        nonlocal looked_at
+        looked_at += 1
+        return get(*args)
+
+    monkeypatch.setattr(_Table, "get", counted)
+    assert list(delta.changed_topics) == list(names.values())
+    assert looked_at <= 3 * count

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from barnabas.replica import fetch_session
 from barnabas.replica.fetch_session import FetchSession, FetchSessionCache, FetchTarget
 from barnabas.wire.errors import ApiError, ErrorCode
 from barnabas.wire.messages.fetch import (
@@ -174,3 +175,40 @@ def test_partitions_that_gave_data_go_to_the_end() -> None:
     session = opened(sessions, 0, 1, 2)
     session.rotate([next(iter(session.targets.values()))])
     assert indexes(list(session.targets.values())) == [1, 2, 0]
+
+
+def test_a_session_has_no_more_partitions_than_there_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch_session, "ALWAYS_ALLOWED", 3)
+    here = 4
+    sessions = FetchSessionCache(10, random.Random(1), partitions_here=lambda: here)
+
+    def opened(count: int) -> FetchSession | None:
+        return sessions.open(request(*range(count), session=(0, 0)), 12, Names(), 0)[0]
+
+    assert opened(9) is None
+    session = opened(8)
+    assert session is not None
+    same = request(7, session=(session.session_id, 1), offset=3)
+    assert sessions.open(same, 12, Names(), 0)[2]
+    grown = request(8, session=(session.session_id, 2))
+    with pytest.raises(ApiError) as refused:
+        sessions.open(grown, 12, Names(), 0)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 0
+    here = 0
+    assert opened(4) is None
+    assert opened(3) is not None
+
+
+def test_all_sessions_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "ALWAYS_ALLOWED", 3)
+    monkeypatch.setattr(fetch_session, "MAX_PARTITIONS", 10)
+    sessions = FetchSessionCache(10, random.Random(1), partitions_here=lambda: 100)
+
+    def opened(count: int) -> bool:
+        found = sessions.open(request(*range(count), session=(0, 0)), 12, Names(), 0)[0]
+        return found is not None
+
+    assert [opened(5), opened(5), opened(4), opened(3)] == [True, True, False, True]

@@ -148,6 +148,29 @@ async def test_what_is_no_request_closes_the_connection_with_one_line(
         assert served.pipeline.peers.malformed_total == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (2, "ended after 2 of the 4 bytes of a request's size"),
+        (4, "ended after 0 of the"),
+        (-1, "bytes of a request"),
+    ],
+)
+@on_loop
+async def test_a_request_that_is_cut_short_is_told(
+    sent: int, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(BEATING) as served:
+        peer = await served.connect()
+        peer.send(frame(HEARTBEAT, 4, 3))
+        await peer.response(ApiKey.HEARTBEAT, 4)
+        peer.send(frame(HEARTBEAT, 4, 4)[:sent])
+        peer.writer.write_eof()
+        assert await peer.closed() == b""
+        (line,) = warnings(caplog)
+        assert said in line
+
+
 @on_loop
 async def test_tagged_fields_in_a_header_are_skipped() -> None:
     async with serving(BEATING) as served:

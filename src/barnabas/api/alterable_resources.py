@@ -3,7 +3,7 @@ controller is asked, and every resource has an answer of its own.
 
 The settings of one broker can be altered through that broker alone, as only it can tell whether they
 fit what it was started with; a controller is told of them by that broker. Loggers are no part of the
-metadata, and this broker has none that can be changed at run time.
+metadata at all (`broker_loggers.py`).
 """
 
 from __future__ import annotations

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from barnabas.api.broker_loggers import logger_levels
+from barnabas.api.repeats import check_repeats
 from barnabas.config.describe import (
     BrokerSources,
+    ConfigSource,
     Described,
     describe_all_brokers,
     describe_broker,
@@ -30,6 +33,9 @@ from barnabas.wire.messages.describe_configs import (
 if TYPE_CHECKING:
     from barnabas.api.types import Context, Node
 
+# Topics that have the same settings of their own, as most have, share what is shown of them.
+Shown = dict[tuple[frozenset[tuple[str, str]], frozenset[str]], list[DescribeConfigsResourceResult]]
+
 KEY = ApiKey.DESCRIBE_CONFIGS
 VERSIONS = (1, 4)
 
@@ -37,13 +43,25 @@ VERSIONS = (1, 4)
 def handle(
     node: Node, context: Context, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
+    check_repeats([(each.resource_type, each.resource_name) for each in request.resources])
+    image = node.metadata.image
+    sources = BrokerSources.of(
+        node.static_config,
+        image.config(ResourceType.BROKER, ""),
+        image.config(ResourceType.BROKER, str(node.node_id)),
+    )
+    shown: Shown = {}
     return DescribeConfigsResponse(
-        results=[_result(node, request, resource) for resource in request.resources]
+        results=[_result(node, request, resource, sources, shown) for resource in request.resources]
     )
 
 
 def _result(
-    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    node: Node,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    sources: BrokerSources,
+    shown: Shown,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="",
@@ -51,14 +69,27 @@ def _result(
         resource_name=resource.resource_name,
     )
     try:
-        settings = _settings(node, resource)
+        settings = _settings(node, resource, sources)
     except ApiError as error:
         result.error_code = error.code
         result.error_message = error.message or error.code.message
         return result
-    wanted = resource.configuration_keys
-    names = set(wanted) if wanted else None
-    result.configs = [
+    names = frozenset(resource.configuration_keys or ())
+    if resource.resource_type == ResourceType.TOPIC:
+        own = node.metadata.image.config(ResourceType.TOPIC, resource.resource_name)
+        key = (frozenset(own.items()), names)
+        if key not in shown:
+            shown[key] = _shown(request, settings, names)
+        result.configs = shown[key]
+    else:
+        result.configs = _shown(request, settings, names)
+    return result
+
+
+def _shown(
+    request: DescribeConfigsRequest, settings: Iterable[Described], names: frozenset[str]
+) -> list[DescribeConfigsResourceResult]:
+    return [
         DescribeConfigsResourceResult(
             name=each.name,
             value=each.value,
@@ -71,23 +102,19 @@ def _result(
             ]
             if request.include_synonyms
             else [],
-            config_type=each.type,
+            config_type=0 if each.type is None else each.type,
             documentation=each.documentation if request.include_documentation else None,
         )
         for each in settings
-        if names is None or each.name in names
+        if not names or each.name in names
     ]
-    return result
 
 
-def _settings(node: Node, resource: DescribeConfigsResource) -> Iterable[Described]:
+def _settings(
+    node: Node, resource: DescribeConfigsResource, sources: BrokerSources
+) -> Iterable[Described]:
     image = node.metadata.image
     name = resource.resource_name
-    sources = BrokerSources.of(
-        node.static_config,
-        image.config(ResourceType.BROKER, ""),
-        image.config(ResourceType.BROKER, str(node.node_id)),
-    )
     match resource.resource_type:
         case ResourceType.TOPIC:
             problem = topic_name_error(name)
@@ -100,11 +127,7 @@ def _settings(node: Node, resource: DescribeConfigsResource) -> Iterable[Describ
             if name == "":
                 return describe_all_brokers(sources)
             if name != str(node.node_id):
-                if not name.lstrip("-").isdigit():
-                    raise ApiError(
-                        ErrorCode.INVALID_REQUEST,
-                        f"Broker id must be an integer, but it is: {name}",
-                    )
+                _check_number(name)
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {node.node_id} or empty string, "
@@ -124,16 +147,35 @@ def _settings(node: Node, resource: DescribeConfigsResource) -> Iterable[Describ
         case ResourceType.BROKER_LOGGER:
             if name == "":
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-            if name != str(node.node_id):
+            _check_number(name)
+            if int(name) != node.node_id:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {node.node_id} but received {name}",
                 )
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                "This broker has no loggers that can be changed at run time",
-            )
+            return _loggers()
     raise ApiError(ErrorCode.INVALID_REQUEST)
+
+
+def _check_number(name: str) -> None:
+    if not name.removeprefix("-").isdecimal():
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+
+
+def _loggers() -> Iterable[Described]:
+    for name, level in logger_levels():
+        yield Described(
+            name=name,
+            value=level,
+            source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            synonyms=(),
+            read_only=False,
+            sensitive=False,
+            type=None,
+            documentation=None,
+        )
 
 
 def error_response(

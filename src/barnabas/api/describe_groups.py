@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.api import authorized_operations
+from barnabas.api.repeats import check_repeats
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_groups import (
@@ -26,6 +27,7 @@ _NOT_FOUND_SINCE = 6
 
 
 def handle(node: Node, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    check_repeats(request.groups)
     described = []
     for group_id in request.groups:
         group = node.groups.describe_group(group_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.api.repeats import check_repeats
 from barnabas.controller.topic_names import topic_name_error
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ApiError, ErrorCode
@@ -25,6 +26,9 @@ VERSIONS = (0, 0)
 def handle(
     node: Node, context: Context, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
+    check_repeats(
+        [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    )
     return DescribeProducersResponse(
         topics=[
             TopicResponse(

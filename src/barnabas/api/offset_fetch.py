@@ -11,6 +11,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from barnabas.api import DEFERRED, Answer
+from barnabas.api.repeats import check_repeats
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_fetch import (
@@ -73,11 +74,20 @@ class _Fetch:
         self._groups = groups
         self._answers: list[OffsetFetchResponseGroup | None] = [None] * len(groups)
         self._unknown: list[list[OffsetFetchResponseTopics]] = []
+        self._missing = len(groups)
         self._is_deferred = False
 
     def start(self) -> Answer:
+        check_repeats([group.group_id for group in self._groups])
         by_id = self._context.api_version >= _TOPIC_IDS_SINCE
         for at, group in enumerate(self._groups):
+            check_repeats(
+                [
+                    (topic.name, topic.topic_id, index)
+                    for topic in group.topics or ()
+                    for index in topic.partition_indexes
+                ]
+            )
             unknown = _resolve(self._node.metadata.image, group) if by_id else []
             self._unknown.append(unknown)
             answer = self._node.groups.fetch_offsets(
@@ -85,16 +95,21 @@ class _Fetch:
                 require_stable=self._request.require_stable,
                 respond=functools.partial(self._later, at),
             )
-            self._answers[at] = answer
-        if None in self._answers:
+            if answer is not None:
+                self._take(at, answer)
+        if self._missing:
             self._is_deferred = True
             return DEFERRED
         return self._response()
 
     def _later(self, at: int, answer: OffsetFetchResponseGroup) -> None:
-        self._answers[at] = answer
-        if self._is_deferred and None not in self._answers:
+        self._take(at, answer)
+        if self._is_deferred and not self._missing:
             self._context.respond(self._response())
+
+    def _take(self, at: int, answer: OffsetFetchResponseGroup) -> None:
+        self._answers[at] = answer
+        self._missing -= 1
 
     def _response(self) -> OffsetFetchResponse:
         version = self._context.api_version

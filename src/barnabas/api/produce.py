@@ -40,6 +40,9 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
+# A small request may have very many batches that are large once they are decompressed.
+LONGEST_NS = 1_000_000_000
+
 _HEADER_SIZE = 61
 _MAGIC = 16
 _MAGIC_2 = 2
@@ -62,6 +65,8 @@ def handle(node: Node, context: Context, request: ProduceRequest) -> Answer:
         return _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS)
     replicas = node.replicas
     now_ms = node.clock.now_ms()
+    clock_ns = node.clock.monotonic_ns
+    end_ns = clock_ns() + LONGEST_NS
     version = context.api_version
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     wait = acks == -1 or (acks == 1 and replicas.flush_before_ack)
@@ -75,6 +80,12 @@ def handle(node: Node, context: Context, request: ProduceRequest) -> Answer:
         for data in topic.partition_data:
             try:
                 partition = replicas.partition_of(name, topic.topic_id, data.index)
+                if clock_ns() > end_ns:
+                    raise ApiError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"The batches of this request take longer than {LONGEST_NS // 1_000_000} "
+                        "ms; this one was not appended.",
+                    )
                 records = _checked(context, request, partition, data.records)
                 info = replicas.append(
                     partition, records, now_ms, AppendOrigin.CLIENT, acks_all=acks == -1

@@ -144,10 +144,15 @@ def info(directories: tuple[str, ...], file: str | None, out: Output) -> int:
     out.data(
         {
             "cluster_id": found.metadata.get("cluster.id"),
-            "node_id": found.metadata.get("node.id"),
-            "version": found.metadata.get("version"),
+            "node_id": _number(found.metadata.get("node.id")),
+            "version": _number(found.metadata.get("version")),
             "directories": {d: found.directory_ids.get(d) for d in found.directories},
             "problems": found.problems,
         }
     )
     return exits.FAILED if found.problems else exits.OK
+
+
+def _number(text: str | None) -> int | str | None:
+    """As a number for programs, if it is one: the file may hold anything."""
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else text

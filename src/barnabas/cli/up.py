@@ -178,6 +178,11 @@ def announce(node: Node, format_name: str) -> None:
         "cluster_id": node.cluster_id,
         "node_id": node.node_id,
     }
+    metrics = ""
+    if node.metrics_server is not None:
+        host, port = node.metrics_server.address
+        facts["metrics"] = f"http://{'[' + host + ']' if ':' in host else host}:{port}/metrics"
+        metrics = f"  metrics     {facts['metrics']}\n"
     if format_name != "text":
         from barnabas.cli.output import Output
 
@@ -191,6 +196,7 @@ def announce(node: Node, format_name: str) -> None:
         f"  listens on  {', '.join(listeners)}\n"
         f"  data        {facts['data']}\n"
         f"  cluster id  {facts['cluster_id']}\n"
+        f"{metrics}"
         "\n"
         "Try in another terminal:\n"
         f"  {command} topic create orders --partitions 3{option}\n"

@@ -48,8 +48,8 @@ class Described(NamedTuple):
     synonyms: tuple[Synonym, ...]
     read_only: bool
     sensitive: bool
-    type: ConfigType
-    documentation: str
+    type: ConfigType | None
+    documentation: str | None
 
 
 # Broker settings that say the same in other units, the finest first.

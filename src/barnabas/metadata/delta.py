@@ -102,11 +102,9 @@ class MetadataDelta:
     @property
     def changed_topics(self) -> dict[str, TopicImage]:
         """Topics that are new or have new or other partitions, as they are after the delta."""
-        found = {}
-        for topic_id in self._partitions:
-            topic = self._topic(topic_id)
-            found[topic.name] = topic
-        return found
+        self._settle()
+        topics = (self._known(topic_id, "a change") for topic_id in self._partitions)
+        return {topic.name: topic for topic in topics}
 
     @property
     def created_topics(self) -> dict[str, TopicImage]:
@@ -153,16 +151,18 @@ class MetadataDelta:
 
     def _settle(self) -> None:
         """Put the partitions that were changed into their topics."""
-        for topic_id, partitions in self._partitions.items():
-            topic = self._ids.get(topic_id)
-            if topic is not None and topic.partitions is not partitions:
-                made = TopicImage(topic.name, topic_id, partitions)
-                self._ids.writable()[topic_id] = made
-                self._names.writable()[topic.name] = made
+        for topic_id in self._partitions:
+            self._topic(topic_id)
 
     def _topic(self, topic_id: bytes) -> TopicImage:
-        self._settle()
-        return self._known(topic_id, "a change")
+        """A topic with those of its partitions that were changed."""
+        topic = self._known(topic_id, "a change")
+        partitions = self._partitions.get(topic_id)
+        if partitions is not None and topic.partitions is not partitions:
+            topic = TopicImage(topic.name, topic_id, partitions)
+            self._ids.writable()[topic_id] = topic
+            self._names.writable()[topic.name] = topic
+        return topic
 
     def _known(self, topic_id: bytes, what: str) -> TopicImage:
         topic = self._ids.get(topic_id)

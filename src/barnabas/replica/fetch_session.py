@@ -15,11 +15,16 @@ A request's `(session_id, session_epoch)` says which of these it is:
 Epochs run 1, 2, … 2^31-1 and wrap to 1. The cache is bounded. When it is full, a new session takes the
 place of one that has been idle for two minutes, or of one that is both that old and smaller; else the
 peer gets session id 0 and simply goes on without.
+
+A session costs memory and, with every small request that continues it, the time to look at all of its
+partitions. So it may have no more of them than this broker has, twice over as some may be gone, and
+all sessions together have a bound too. Where a new one would pass a bound the peer goes on without; one
+that grows beyond it is closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.wire.errors import ApiError, ErrorCode
@@ -34,6 +39,9 @@ FINAL_EPOCH = -1
 INVALID_SESSION_ID = 0
 MAX_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
+ALWAYS_ALLOWED = 1_000
+MAX_PARTITIONS = 1_000_000
+"""A partition of a session takes about 260 bytes."""
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -111,8 +119,17 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    def __init__(self, slots: int, randomness: Randomness, eviction_ms: int = EVICTION_MS) -> None:
+    """`partitions_here` is how many partitions this broker has."""
+
+    def __init__(
+        self,
+        slots: int,
+        randomness: Randomness,
+        eviction_ms: int = EVICTION_MS,
+        partitions_here: Callable[[], int] = lambda: MAX_PARTITIONS,
+    ) -> None:
         self._slots = slots
+        self._partitions_here = partitions_here
         self._eviction_ms = eviction_ms
         self._randomness = randomness
         self._sessions: dict[int, FetchSession] = {}
@@ -147,7 +164,11 @@ class FetchSessionCache:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        size = len(session.targets)
         self._update(session, request, names)
+        if len(session.targets) > size and not self._has_room_for(session.targets):
+            del self._sessions[session.session_id]
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
         # Least recently used first: the order of the dict is the order of use.
@@ -157,7 +178,7 @@ class FetchSessionCache:
     def _create(
         self, targets: dict[object, FetchTarget], uses_topic_ids: bool, now_ms: int
     ) -> FetchSession | None:
-        if not targets or self._slots <= 0:
+        if not targets or self._slots <= 0 or not self._has_room_for(targets, more=len(targets)):
             return None
         if len(self._sessions) >= self._slots and not self._evict(len(targets), now_ms):
             return None
@@ -167,6 +188,12 @@ class FetchSessionCache:
         session = FetchSession(session_id, targets, uses_topic_ids, now_ms)
         self._sessions[session_id] = session
         return session
+
+    def _has_room_for(self, targets: dict[object, FetchTarget], *, more: int = 0) -> bool:
+        if len(targets) <= ALWAYS_ALLOWED:
+            return True
+        allowed = 2 * self._partitions_here()
+        return len(targets) <= allowed and self.partition_count + more <= MAX_PARTITIONS
 
     def _evict(self, newcomer_size: int, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()))

@@ -18,6 +18,7 @@ from barnabas.replica.fetch import Fetch, FollowerFetch, Results
 from barnabas.replica.fetcher import FollowerFetcher
 from barnabas.replica.group_flush import GroupFlush
 from barnabas.replica.isr import IsrManager
+from barnabas.replica.late_creation import LateCreation
 from barnabas.replica.log_dir_moves import LogDirMoves
 from barnabas.replica.partition import Partition
 from barnabas.replica.replication_quota import ReplicationQuota
@@ -79,6 +80,7 @@ class ReplicaManager:
         self.flush_before_ack = flush_before_ack
         self._group_flush = GroupFlush(background, self._flushed, self._flush_failed)
         self._defer = defer
+        self._late = LateCreation(self._create_late, defer)
         self._moved: dict[Partition, None] = {}
         self._listeners: dict[PartitionKey, Callable[[int], None]] = {}
         self.offline: set[PartitionKey] = set()
@@ -97,6 +99,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Begin nothing any more; what is under way ends without effect."""
+        self._late.close()
         self.moves.close()
 
     # ---- finding
@@ -406,9 +409,12 @@ class ReplicaManager:
 
     # ---- following the metadata
 
-    def apply_topic(self, topic: TopicImage, *, is_new: bool = False) -> None:
+    def apply_topic(
+        self, topic: TopicImage, *, is_new: bool = False, at_once: bool = False
+    ) -> None:
         """Make this broker's part of a topic what the image says. While a directory is offline, only
-        partitions that are new (not known from before a start) get a log: others may have one there."""
+        partitions that are new (not known from before a start) get a log: others may have one there.
+        Of very many new partitions some get theirs later, unless all are needed `at_once`."""
         self._names[topic.topic_id] = topic.name
         self._topics[topic.name] = topic
         now_ms = self.logs.now_ms()
@@ -420,12 +426,30 @@ class ReplicaManager:
                     self._remove(partition)
                 continue
             if partition is None:
+                if not (at_once or self._late.now(key, is_new=is_new)):
+                    continue
                 partition = self._create(topic, index, registration, is_new)
-            if partition.apply(registration, now_ms):
-                self._follow(partition)
-                self.moved(partition)
-                self.wake(key)
+            self._apply(partition, registration, now_ms)
         self.moves.wake()
+
+    def _apply(
+        self, partition: Partition, registration: PartitionRegistration, now_ms: int
+    ) -> None:
+        if partition.apply(registration, now_ms):
+            self._follow(partition)
+            self.moved(partition)
+            self.wake(partition.key)
+
+    def _create_late(self, key: PartitionKey, is_new: bool) -> None:
+        """A partition whose log had to wait is what the image says by now."""
+        topic = self._topics.get(key[0])
+        registration = None if topic is None else topic.partitions.get(key[1])
+        if topic is None or registration is None or key in self.partitions:
+            return
+        if self.node_id in registration.replicas:
+            partition = self._create(topic, key[1], registration, is_new)
+            self._apply(partition, registration, self.logs.now_ms())
+            self.directory_to_tell(partition)
 
     def apply_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
         """The brokers of the image, before its topics: who may be in sync, and where they are."""

@@ -344,6 +344,13 @@ class Channel:
     def on_bad_size(self, size: int, first_bytes: bytes) -> None:
         self._pipeline.peers.complain_of_size(self, size, first_bytes)
 
+    def on_cut_short(self, received: int, size: int | None) -> None:
+        if size is None:
+            what = f"it ended after {received} of the 4 bytes of a request's size"
+        else:
+            what = f"it ended after {received} of the {size} bytes of a request"
+        self._pipeline.peers.complain(self, what)
+
     def on_sent(self, answers: list[Any], now_ns: int) -> None:
         self._pipeline.sent(answers, now_ns)
 

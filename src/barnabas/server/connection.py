@@ -4,7 +4,7 @@
 is allocated. Complete frames are handed to the `Frames` of this connection where they lie in the
 shared buffer; a frame that has not arrived in full gets memory that grows with it (`receive.py`
 tells who may keep what). At most `FRAMES_PER_TURN` frames are handled before other connections have
-their turn.
+their turn, and fewer when they take longer than `LONGEST_TURN_NS` together.
 
 **Back-pressure.** Reading stops while any reason to hold exists: unsent bytes above a bound, too
 many requests in flight (the owner says so), a quota's throttle, or the node's end. It goes on when
@@ -36,6 +36,7 @@ from barnabas.server.turn import Turn
 logger = logging.getLogger(__name__)
 
 FRAMES_PER_TURN = 64
+LONGEST_TURN_NS = 20_000_000
 RECEIVES_PER_TURN = 8
 SENT_BYTES_PER_TURN = 8 * 1024 * 1024
 SENDFILE_MIN_BYTES = 64 * 1024
@@ -76,6 +77,9 @@ class Frames(Protocol):
 
     def on_bad_size(self, size: int, first_bytes: bytes) -> None:
         """The announced size is not acceptable; the connection closes after this call."""
+
+    def on_cut_short(self, received: int, size: int | None) -> None:
+        """The stream ended within a frame, or within its size; the connection closes."""
 
     def on_sent(self, answers: list[Any], now_ns: int) -> None: ...
 
@@ -151,6 +155,7 @@ class Connection:
         "_stream",
         "_throttle",
         "_turn",
+        "_turn_is_due",
         "_waiting_for_room",
         "_yielding",
         "closed",
@@ -186,6 +191,7 @@ class Connection:
         self._frame_size = 0
         self._filled = 0
         self._backlog: memoryview | None = None
+        self._turn_is_due = False
         self._holds = 0
         self._yielding = False
         self._out: list[Chunk] = []
@@ -223,7 +229,7 @@ class Connection:
 
     def _receive(self) -> None:
         if self._backlog is not None:
-            if not self._holds and not self.closed:
+            if not self._turn_is_due and not self._holds and not self.closed:
                 backlog, self._backlog = self._backlog, None
                 self._parse(backlog, 0, len(backlog), self._clock_ns())
             return
@@ -284,10 +290,15 @@ class Connection:
             if self.closed:
                 return
             frames_left -= 1
-            if position < end and (self._holds or self._yielding or not frames_left):
+            if position < end and (
+                self._holds
+                or self._yielding
+                or not frames_left
+                or self._clock_ns() - now_ns > LONGEST_TURN_NS
+            ):
                 self._backlog = memoryview(bytearray(view[position:end]))
                 if not self._holds:
-                    self._environment.loop.call_soon(self._go_on)
+                    self._go_on_soon()
                 return
 
     def _begin_frame(self, size: int, arrived: memoryview) -> None:
@@ -326,7 +337,14 @@ class Connection:
         self._memory.give_back(frame)
         return not self.closed
 
+    def _go_on_soon(self) -> None:
+        """The backlog's next turn: one, however often it is asked for."""
+        if not self._turn_is_due:
+            self._turn_is_due = True
+            self._environment.loop.call_soon(self._go_on)
+
     def _go_on(self) -> None:
+        self._turn_is_due = False
         if self._backlog is not None and not self._holds and not self.closed:
             self._on_readable()
 
@@ -350,7 +368,7 @@ class Connection:
         if not self._holds and not self.closed and not self._draining:
             self._stream.on_readable(self._on_readable)
             if self._backlog is not None:
-                self._environment.loop.call_soon(self._go_on)
+                self._go_on_soon()
 
     def throttle(self, delay_ms: int) -> None:
         """Read nothing for `delay_ms`: how a quota slows a client down."""
@@ -539,6 +557,10 @@ class Connection:
     # Ends
 
     def _end_of_stream(self) -> None:
+        if self._frame is not None:
+            self._frames.on_cut_short(self._filled, self._frame_size)
+        elif self._prefix:
+            self._frames.on_cut_short(len(self._prefix), None)
         if self.unsent_bytes and not self._draining:
             self._stream.on_readable(None)
             self._draining = True

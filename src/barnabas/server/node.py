@@ -174,6 +174,7 @@ class Node:
             config.max_incremental_fetch_session_cache_slots,
             world.randomness,
             config.min_incremental_fetch_session_eviction_ms,
+            partitions_here=lambda: len(self.replicas.partitions),
         )
         self.groups = GroupCoordinator(
             log=ReplicaPartitionLog(OFFSETS_TOPIC, self.replicas),
@@ -284,12 +285,11 @@ class Node:
 
     async def auto_create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
         """Create what is missing with the broker's defaults; gives the failures."""
-        waits = {name: self._creation.create(name) for name in names}
-        results = {name: await wait for name, wait in waits.items()}
+        results = await self._creation.create(names)
         return {name: code for name, code in results.items() if code != ErrorCode.NONE}
 
     async def create_offsets_topic(self) -> ErrorCode:
-        return await self._creation.create(OFFSETS_TOPIC)
+        return (await self._creation.create([OFFSETS_TOPIC]))[OFFSETS_TOPIC]
 
     async def _allocate_producer_ids(self) -> tuple[int, int]:
         return await self.controller.allocate_producer_ids()
@@ -391,9 +391,10 @@ class Node:
                 for index in topic.partitions:
                     self.groups.resign(index)
         for topic in delta.changed_topics.values():
-            self.replicas.apply_topic(topic, is_new=running)
+            has_groups = topic.name == OFFSETS_TOPIC
+            self.replicas.apply_topic(topic, is_new=running, at_once=has_groups)
             self.directory_assignment.check(topic)
-            if topic.name == OFFSETS_TOPIC:
+            if has_groups:
                 self._lead_groups(topic)
         if deleted:
             self.groups.topics_deleted([(topic.name, topic.topic_id) for topic in deleted])
@@ -493,7 +494,7 @@ class Node:
         lead in one of those would spoil what the logs know of later ones."""
         self._is_catching_up = False
         for topic in self.metadata.image.topics.values():
-            self.replicas.apply_topic(topic, is_new=False)
+            self.replicas.apply_topic(topic, is_new=False, at_once=True)
             self.directory_assignment.check(topic)
             if topic.name == OFFSETS_TOPIC:
                 self._lead_groups(topic)

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TICK_MS: Final = 100
+STALL_MS: Final = 1_000
+"""Later than that, and the loop was held up, or the whole process."""
 
 
 class NodeQuorum:
@@ -50,6 +52,7 @@ class NodeQuorum:
         self._node = node
         self._lock: object | None = None
         self._tick: Timeout | None = None
+        self._tick_due_ms = 0
         self._stopped = False
         self.directories: Mapping[str, MetaProperties] = {}
         meta = self._identify()
@@ -166,13 +169,17 @@ class NodeQuorum:
             self._lock = None
 
     def _set_tick(self) -> None:
+        self._tick_due_ms = self._node.clock.monotonic_ms() + TICK_MS
         self._tick = self._node.network.wheel.add(TICK_MS, self._on_tick)
 
     def _on_tick(self) -> None:
         now_ms = self._node.clock.now_ms()
+        late_ms = self._node.clock.monotonic_ms() - self._tick_due_ms
         try:
             self.replica.maintain(now_ms)
             if self.controller is not None:
+                if late_ms >= STALL_MS:
+                    self.controller.stalled(late_ms)
                 self.controller.tick(now_ms)
         finally:
             if not self._stopped:

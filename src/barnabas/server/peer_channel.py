@@ -373,6 +373,9 @@ class PeerChannel:
         self.versions = versions
         self._send_waiting()
 
+    def on_cut_short(self, received: int, size: int | None) -> None:
+        pass  # What waits is told when the connection closes.
+
     def on_bad_size(self, size: int, first_bytes: bytes) -> None:
         logger.warning("%s announced an answer of %d bytes", self._name(), size)
 

@@ -37,6 +37,8 @@ R = TypeVar("R")
 
 RECORDS_PER_BATCH: Final = 10_000
 MAX_WAITING = 10_000
+MAX_WAITING_TOPICS = 2_000_000
+"""Each change that waits has an image, and an image costs what its topics cost."""
 
 
 class Promise(Protocol):
@@ -86,7 +88,8 @@ class Committing:
 
     def check(self) -> None:
         """Refuse to decide anything while too much waits."""
-        if len(self._waiting) >= MAX_WAITING:
+        waiting = len(self._waiting)
+        if waiting >= MAX_WAITING or waiting * len(self.latest.topics) >= MAX_WAITING_TOPICS:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many changes wait.")
 
     def commit(self, records: Sequence[Message], response: R, now_ms: int) -> Awaitable[R]:

@@ -224,9 +224,13 @@ class KraftController:
             self._effective_of = (for_all, own)
         return self._effective
 
-    def _do(self, decide: Callable[[View], Decision[R]]) -> Awaitable[R]:
+    def _do(
+        self, decide: Callable[[View], Decision[R]], *, of_broker: bool = False
+    ) -> Awaitable[R]:
+        """What keeps a broker in service never waits behind what its clients ask for."""
         committing = self._active()
-        committing.check()
+        if not of_broker:
+            committing.check()
         view = self._view()
         decision = decide(view)
         return committing.commit(decision.records, decision.response, view.now_ms)
@@ -319,7 +323,7 @@ class KraftController:
             self.heartbeats.registered(request.broker_id, epoch, offset, view.monotonic_ms)
             return decision
 
-        return await self._do(decide)
+        return await self._do(decide, of_broker=True)
 
     async def heartbeat_broker(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         def decide(view: View) -> Decision[BrokerHeartbeatResponse]:
@@ -335,7 +339,7 @@ class KraftController:
                 self.heartbeats.shutting_down(request.broker_id, offset)
             return decision
 
-        return await self._do(decide)
+        return await self._do(decide, of_broker=True)
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         response = await self._do(lambda view: brokers.unregister_broker(view, request))
@@ -343,6 +347,16 @@ class KraftController:
         return response
 
     # ---- by itself
+
+    def stalled(self, stalled_ms: int) -> None:
+        """This process did nothing else for so long: heartbeats that came may still be unread."""
+        if self._committing is not None:
+            logger.warning(
+                "node %d was busy or suspended for %d ms: brokers are not blamed for that silence",
+                self.node_id,
+                stalled_ms,
+            )
+            self.heartbeats.excuse(stalled_ms, self._clock.monotonic_ms())
 
     def tick(self, now_ms: int) -> None:
         """Called often: fence brokers that are silent, and now and then hold elections."""

@@ -64,6 +64,11 @@ class Heartbeats:
             and now_ms - found.last_ms < self._session_timeout_ms
         )
 
+    def excuse(self, unheard_ms: int, now_ms: int) -> None:
+        """A time in which this controller could not have heard of anybody counts for nobody."""
+        for contact in self._contacts.values():
+            contact.last_ms = min(now_ms, contact.last_ms + unheard_ms)
+
     def expired(self, image: MetadataImage, now_ms: int) -> list[int]:
         """Brokers in service that were not heard of for a whole session."""
         return [

@@ -173,7 +173,10 @@ class MetadataReplica:
             self.controller.stopped_leading()
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
-        logger.info("the metadata log is led by node %d in epoch %d", leader_id, epoch)
+        if leader_id < 0:
+            logger.info("the metadata log has no leader in epoch %d", epoch)
+        else:
+            logger.info("the metadata log is led by node %d in epoch %d", leader_id, epoch)
 
     # ---- upkeep
 

@@ -53,6 +53,15 @@ DEFAULT: Final = -1
 
 
 def create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
+    try:
+        _check_total(view, request)
+        return _create_topics(view, request)
+    except ApiError as error:
+        refused = [_refused(topic.name, error) for topic in request.topics]
+        return Decision([], CreateTopicsResponse(topics=refused))
+
+
+def _create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
     counts = Counter(topic.name for topic in request.topics)
     names = _Names(view.image)
     shown = _Shown(view)
@@ -69,7 +78,7 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTo
             continue
         try:
             names.check(topic.name)
-            made, result = _create(view, topic, MAX_RECORDS_PER_OPERATION - len(records), shown)
+            made, result = _create(view, topic, shown)
         except ApiError as error:
             results.append(_refused(topic.name, error))
             continue
@@ -78,6 +87,22 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Decision[CreateTo
     check_size(records)
     response = CreateTopicsResponse(topics=results)
     return Decision([] if request.validate_only else records, response)
+
+
+def _check_total(view: View, request: CreateTopicsRequest) -> None:
+    """Before anything is decided: one request makes so many partitions or none at all."""
+    total = 0
+    for topic in request.topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        elif topic.num_partitions == DEFAULT:
+            total += view.config.num_partitions
+        else:
+            total += max(0, topic.num_partitions)
+    if total > MAX_RECORDS_PER_OPERATION:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
 
 
 class _Names:
@@ -118,14 +143,14 @@ def _refused(name: str, error: ApiError) -> CreatableTopicResult:
 
 
 def _create(
-    view: View, topic: CreatableTopic, room: int, shown: _Shown
+    view: View, topic: CreatableTopic, shown: _Shown
 ) -> tuple[list[Message], CreatableTopicResult]:
     image = view.image
     configs = _configs(view, topic)
     if topic.assignments:
         placed = _manual(view.image, topic)
     else:
-        placed = _automatic(view, topic, room)
+        placed = _automatic(view, topic)
     topic_id = uuids.random_uuid(view.randomness.randbytes)
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
@@ -168,7 +193,7 @@ def _configs(view: View, topic: CreatableTopic) -> dict[str, str]:
     return given
 
 
-def _automatic(view: View, topic: CreatableTopic, room: int) -> list[list[int]]:
+def _automatic(view: View, topic: CreatableTopic) -> list[list[int]]:
     factor, count = topic.replication_factor, topic.num_partitions
     if factor < DEFAULT or factor == 0:
         raise ApiError(
@@ -184,10 +209,6 @@ def _automatic(view: View, topic: CreatableTopic, room: int) -> list[list[int]]:
         count = view.config.num_partitions
     if factor == DEFAULT:
         factor = view.config.default_replication_factor
-    if count > room:
-        raise ApiError(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
     return place_replicas(view.image.brokers.values(), 0, count, factor, view.randomness)
 
 
