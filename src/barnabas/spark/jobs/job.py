@@ -10,11 +10,11 @@ A job has two halves, and both run in streams and in batches.
 A stream calls `answers` for each micro-batch, a backfill once for everything; the outputs make the
 two equal, since they merge by key what comes in pieces. That is why answers are only of these sorts:
 
-| sort | what a micro-batch adds | replayed | a backfill |
+| sort | what a micro-batch adds | when replayed | a backfill |
 | --- | --- | --- | --- |
-| `LAKE` | rows | skipped, by the commit log | replaces the table |
-| `UPSERT` | rows that replace those with the same key | skipped, by the commit table | replaces the table |
-| `LEDGER` | entries; one with a known id is no entry | skipped, by the commit table | replaces the tables |
+| `LAKE` | rows | skipped, by the commit log | replaces it |
+| `UPSERT` | rows, replacing those with the same key | skipped, by the commit table | replaces it |
+| `LEDGER` | entries; one with a known id is no entry | skipped, by the commit table | replaces them |
 | `TOPIC` | records | written again unless the sink knows the batch | writes nothing |
 """
 

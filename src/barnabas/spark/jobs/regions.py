@@ -10,8 +10,8 @@ of an event in that batch, since those records were written before the event was
 stateless: one broadcast lookup for each length of prefix, the longest that matches wins.
 
 Compaction forgets what was true before. While `min.compaction.lag.ms` of the topic has not passed,
-all versions are there; for an event older than every version left of its prefix, the oldest one left
-is taken.
+all versions are there; a backfill over older events finds only the versions that are left, and none
+for an event that is older than they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from barnabas.spark.phone_prefixes import MAX_PREFIX_DIGITS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-BEGINNING = "1970-01-01"
 END = "9999-12-31"
 
 
@@ -55,9 +54,7 @@ def versions(reference: DataFrame) -> DataFrame:
         "ended",
         "entry.country",
         "entry.region",
-        F.when(F.row_number().over(by_prefix) == 1, F.lit(BEGINNING).cast("timestamp"))
-        .otherwise(F.col("timestamp"))
-        .alias("valid_from"),
+        F.col("timestamp").alias("valid_from"),
         F.coalesce(F.lead("timestamp").over(by_prefix), F.lit(END).cast("timestamp")).alias(
             "valid_to"
         ),

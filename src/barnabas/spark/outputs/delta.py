@@ -1,0 +1,111 @@
+"""A Delta Lake table through `deltalake`: the same files, Delta's own commit log.
+
+Spark's executors write the Parquet files, then the driver commits them with `deltalake`, so no jar is
+needed. Delta's log has a place for what makes a commit idempotent: the `txn` action, the last version
+that an application wrote. The application is the query, its version the batch.
+
+Copies are compared with the table as in `lake.py`. A backfill's commit overwrites the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas.spark.outputs.batch import BatchId
+from barnabas.spark.outputs.files import Files
+from barnabas.spark.outputs.lake import LakeError
+from barnabas.spark.outputs.parquet import write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def deltalake_module() -> Any:
+    try:
+        import deltalake
+    except ImportError:
+        raise LakeError("a Delta Lake table needs deltalake: pip install deltalake") from None
+    return deltalake
+
+
+class DeltaLakeTable:
+    """The face of `LakeTable` over a Delta Lake table."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        partition_by: Sequence[str] = (),
+        key: Sequence[str] = (),
+    ) -> None:
+        self._delta = deltalake_module()
+        self._spark = spark
+        self._files = Files(spark, root)
+        self.root = self._files.root
+        self.partition_by = list(partition_by)
+        self.key = list(key)
+
+    def _open(self) -> Any | None:
+        if not self._delta.DeltaTable.is_deltatable(self.root):
+            return None
+        return self._delta.DeltaTable(self.root)
+
+    def commit(self, batch: BatchId, frame: DataFrame) -> bool:
+        """Adds a micro-batch's rows; False if they are there already."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        table = self._open()
+        if table is None:
+            schema = to_arrow_schema(frame.schema)
+            table = self._delta.DeltaTable.create(
+                self.root, schema=schema, partition_by=self.partition_by
+            )
+        last = table.transaction_version(batch.query)
+        if not batch.replace and last is not None and last >= batch.batch:
+            return False
+        if self.key and not batch.replace:
+            frame = self._without_copies(table, frame)
+        actions = [
+            self._delta.transaction.AddAction(
+                path=entry["path"],
+                size=entry["bytes"],
+                partition_values=entry["values"],
+                modification_time=entry["modified_ms"],
+                data_change=True,
+                stats="{}",
+            )
+            for entry in write_files(self._files, batch, frame, self.partition_by)
+        ]
+        table.create_write_transaction(
+            actions,
+            mode="overwrite" if batch.replace else "append",
+            schema=table.schema(),
+            partition_by=self.partition_by,
+            commit_properties=self._delta.CommitProperties(
+                app_transactions=[self._delta.Transaction(batch.query, batch.batch)]
+            ),
+        )
+        return True
+
+    def _without_copies(self, table: Any, frame: DataFrame) -> DataFrame:
+        touched = [row.asDict() for row in frame.select(*self.partition_by).distinct().collect()]
+        paths = [
+            path
+            for values in touched
+            for path in table.file_uris([(k, "=", str(v)) for k, v in values.items()])
+        ]
+        if not paths:
+            return frame
+        known = self._load(paths).select(*self.partition_by, *self.key)
+        return frame.join(known, [*self.partition_by, *self.key], "left_anti")
+
+    def read(self) -> DataFrame | None:
+        """The table's rows; None while there are none."""
+        table = self._open()
+        paths = table.file_uris() if table is not None else []
+        return self._load(paths) if paths else None
+
+    def _load(self, paths: list[str]) -> DataFrame:
+        reader = self._spark.read.option("basePath", f"{self.root}/data")
+        return reader.parquet(*paths).drop("commit")
