@@ -10,6 +10,7 @@ is older. Copies are found twice over instead.
   hour is over by more than `REMEMBERED` when the ids were forgotten. Rows of such hours are
   compared with the ids that the lake has in these hours (`Answer.key`, see `outputs/lake.py`).
 
+Which of several copies is kept is not specified; they differ only in where they were in the log.
 A replayed micro-batch is the commit log's matter, see `outputs/lake.py`. Dead letters go to a topic
 with the reason in a header, and to a table with where each came from.
 """
@@ -36,12 +37,14 @@ def transform(records: DataFrame) -> DataFrame:
     identity = F.when(F.col("reason").isNull(), F.concat_ws("/", "kind", "event_id")).otherwise(
         F.concat_ws("/", "topic", "partition", "offset")
     )
+    identified = parsed.withColumn("identity", identity)
+    if not records.isStreaming:
+        return identified.dropDuplicates(["identity"]).drop("identity")
     return (
-        parsed.withColumn("identity", identity)
-        .withColumn("collected_at", F.current_timestamp())
+        identified.withColumn("collected_at", F.current_timestamp())
         .withWatermark("collected_at", REMEMBERED)
         .dropDuplicatesWithinWatermark(["identity"])
-        .drop("identity")
+        .drop("identity", "collected_at")
     )
 
 
@@ -50,7 +53,7 @@ def events(collected: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     good = collected.where("reason IS NULL")
-    return good.drop("reason", "key", "value", "event_time_ms", "collected_at").withColumn(
+    return good.drop("reason", "key", "value", "event_time_ms").withColumn(
         "hour", F.date_format("event_time", "yyyy-MM-dd-HH")
     )
 

@@ -1,0 +1,75 @@
+"""One local session for all tests of Spark; without Java or PySpark they are skipped, with the reason.
+
+Starting a session costs several seconds, so there is one for the whole run. Records of the generator
+come from files (`Files`), streams of it are several files, one a micro-batch.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.spark import session
+from barnabas.spark.generator import Record, Settings, Traffic
+from barnabas.spark.streams import Files
+from barnabas.spark.truth import Truth
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    try:
+        session.check_available()
+    except session.SparkMissing as error:
+        pytest.skip(f"Spark: {error}")
+    found = session.start("tests", master="local[2]", shuffle_partitions=2)
+    yield found
+    found.stop()
+
+
+@dataclass
+class Generated:
+    records: list[Record]
+    truth: Truth
+
+    def write(self, directory: Path, files: int = 1) -> Files:
+        """The records as topics in files; with several files of a topic, in the order of time."""
+        by_topic: dict[str, list[Record]] = {}
+        for record in self.records:
+            by_topic.setdefault(record.topic, []).append(record)
+        for topic, records in by_topic.items():
+            size = -(-len(records) // files)
+            for n in range(files):
+                part = records[n * size : (n + 1) * size]
+                write_lines(directory / topic / f"{n:03}.json", part, n * size)
+        return Files(str(directory))
+
+
+def write_lines(path: Path, records: Iterable[Record], first_offset: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for offset, record in enumerate(records, first_offset):
+            file.write(line(record, offset) + "\n")
+
+
+def line(record: Record, offset: int) -> str:
+    value = record.value
+    row: dict[str, Any] = {"k": record.key.decode(), "p": 0, "o": offset, "t": record.timestamp_ms}
+    if value is not None:
+        row["b"] = base64.b64encode(value).decode()
+    return json.dumps(row)
+
+
+@pytest.fixture(scope="session")
+def generated() -> Generated:
+    traffic = Traffic(Settings(seed=11, count=12_000, rate=0.5, cheaters=4))
+    return Generated(list(traffic.records()), traffic.truth)
+
+
+def rows(frame: Any) -> set[tuple[Any, ...]]:
+    return {tuple(row) for row in frame.collect()}
