@@ -13,7 +13,7 @@ Columns: `kind`, the typed fields of all kinds (null where a kind has no such fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.events import BY_TOPIC, INTEGER, KINDS, Field, fields_by_name
 
@@ -69,10 +69,8 @@ def events_of(records: DataFrame, *kinds: str) -> DataFrame:
 def _kind_of_topic() -> Column:
     from pyspark.sql import functions as F
 
-    found: Column = F.lit(None).cast("string")
-    for topic, kind in BY_TOPIC.items():
-        found = F.when(F.col("topic") == topic, kind.name).otherwise(found)
-    return found
+    names = [F.lit(text) for topic, kind in BY_TOPIC.items() for text in (topic, kind.name)]
+    return F.try_element_at(F.create_map(*names), F.col("topic"))
 
 
 def _member(name: str) -> Column:
@@ -105,11 +103,12 @@ def _reason(text: Column) -> Column:
     ahead_ms = _integer("event_time_ms") - F.unix_millis("timestamp")
     checks.append((ahead_ms > AHEAD_LIMIT_MS, "event_time_ms is after the record was sent"))
 
-    found: Column = F.lit(None).cast("string")
-    for failed, message in reversed(checks):
-        said = F.lit(message) if isinstance(message, str) else message
-        found = F.when(failed, said).otherwise(found)
-    return found
+    # One flat CASE: nested ones grow the compiled code beyond what the JVM takes.
+    found: Any = F
+    for failed, message in checks:
+        found = found.when(failed, F.lit(message) if isinstance(message, str) else message)
+    reason: Column = found.otherwise(F.lit(None).cast("string"))
+    return reason
 
 
 def _field_checks(field: Field) -> list[tuple[Column, str]]:

@@ -73,7 +73,9 @@ class Pipeline:
             answer = job.outputs[name]
             make = DeltaLakeTable if self.settings.lake_format == "delta" else LakeTable
             root = f"{self.settings.home}/lake/{name}"
-            found = self._lake[name] = make(self.spark, root, answer.partition_by, answer.key)
+            found = self._lake[name] = make(
+                self.spark, root, answer.partition_by, answer.key, answer.settled
+            )
         return found
 
     def table_topic(self, topic: str) -> DataFrame:

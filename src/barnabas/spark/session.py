@@ -40,6 +40,9 @@ NEEDED = {
     # A stateful query plans one more batch when there is no new data, so that a watermark that
     # moved is acted upon at the end of the data.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    # The lake names its files one by one; asking for many with one task each is slower than the
+    # driver asking for all of them.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
     # A micro-batch's plan and commit files are kept for this many batches only.
     "spark.sql.streaming.minBatchesToRetain": "10",
 }

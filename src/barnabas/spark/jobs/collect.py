@@ -6,9 +6,10 @@ is older. Copies are found twice over instead.
 - Within the watermark, by state: ids are remembered for `REMEMBERED` of the *query's* time (the time
   of its micro-batches, `current_timestamp`), in which no row can be late. The state is as large as
   what arrives in that time, and it is in RocksDB.
-- Beyond it, by the table: a copy has the event time of the first record and so its hour, and that
-  hour is over by more than `REMEMBERED` when the ids were forgotten. Rows of such hours are
-  compared with the ids that the lake has in these hours (`Answer.key`, see `outputs/lake.py`).
+- Beyond it, by the table: an id that was forgotten is of an event that happened long before. A copy
+  has the same event time and so the same hour, and rows that are `SETTLED`, older than half of
+  what is remembered, are compared with the ids that the lake has in their hours
+  (`outputs/copies.py`).
 
 Which of several copies is kept is not specified; they differ only in where they were in the log.
 A replayed micro-batch is the commit log's matter, see `outputs/lake.py`. Dead letters go to a topic
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REMEMBERED = "1 hour"
+SETTLED = "event_time < current_timestamp() - INTERVAL 30 MINUTES"
 
 
 def transform(records: DataFrame) -> DataFrame:
@@ -96,7 +98,11 @@ JOB = Job(
     answers=answers,
     outputs={
         "events": Answer(
-            Sort.LAKE, key=("event_id",), partition_by=("kind", "hour"), cassandra=True
+            Sort.LAKE,
+            key=("event_id",),
+            partition_by=("kind", "hour"),
+            settled=SETTLED,
+            cassandra=True,
         ),
         "dead_letters": Answer(Sort.LAKE, partition_by=("day",)),
         DEAD_LETTERS: Answer(Sort.TOPIC),

@@ -38,13 +38,18 @@ class Sort(Enum):
 
 @dataclass(frozen=True)
 class Answer:
-    """One named answer of a job; `columns` are names with SQL types for the sorts in a database."""
+    """One named answer of a job.
+
+    `columns` are names with SQL types, for tables in a database; `newest` is the column by which an
+    older row never replaces a newer one. `settled` is which rows of the lake may have copies in it.
+    """
 
     sort: Sort
     columns: dict[str, str] = field(default_factory=dict)
     key: tuple[str, ...] = ()
     newest: str | None = None
     partition_by: tuple[str, ...] = ()
+    settled: str = "true"
     cassandra: bool = False
 
 

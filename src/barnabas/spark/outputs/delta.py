@@ -10,9 +10,11 @@ Copies are compared with the table as in `lake.py`. A backfill's commit overwrit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.outputs.batch import BatchId
+from barnabas.spark.outputs.copies import without_copies
 from barnabas.spark.outputs.files import Files
 from barnabas.spark.outputs.lake import LakeError
 from barnabas.spark.outputs.parquet import write_files
@@ -38,6 +40,7 @@ class DeltaLakeTable:
         root: str,
         partition_by: Sequence[str] = (),
         key: Sequence[str] = (),
+        settled: str = "true",
     ) -> None:
         self._delta = deltalake_module()
         self._spark = spark
@@ -45,6 +48,7 @@ class DeltaLakeTable:
         self.root = self._files.root
         self.partition_by = list(partition_by)
         self.key = list(key)
+        self.settled = settled
 
     def _open(self) -> Any | None:
         if not self._delta.DeltaTable.is_deltatable(self.root):
@@ -65,7 +69,8 @@ class DeltaLakeTable:
         if not batch.replace and last is not None and last >= batch.batch:
             return False
         if self.key and not batch.replace:
-            frame = self._without_copies(table, frame)
+            known = partial(self._known, table)
+            frame = without_copies(frame, self.settled, self.partition_by, self.key, known)
         actions = [
             self._delta.transaction.AddAction(
                 path=entry["path"],
@@ -88,17 +93,13 @@ class DeltaLakeTable:
         )
         return True
 
-    def _without_copies(self, table: Any, frame: DataFrame) -> DataFrame:
-        touched = [row.asDict() for row in frame.select(*self.partition_by).distinct().collect()]
+    def _known(self, table: Any, touched: list[dict[str, str]]) -> DataFrame | None:
         paths = [
             path
             for values in touched
-            for path in table.file_uris([(k, "=", str(v)) for k, v in values.items()])
+            for path in table.file_uris([(name, "=", value) for name, value in values.items()])
         ]
-        if not paths:
-            return frame
-        known = self._load(paths).select(*self.partition_by, *self.key)
-        return frame.join(known, [*self.partition_by, *self.key], "left_anti")
+        return self._load(paths) if paths else None
 
     def read(self) -> DataFrame | None:
         """The table's rows; None while there are none."""

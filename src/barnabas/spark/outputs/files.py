@@ -37,7 +37,7 @@ class Files:
     def _path(self, path: str) -> Any:
         return self._hadoop.Path(self.root, path)
 
-    def list(self, directory: str) -> list[Listed]:
+    def listing(self, directory: str) -> list[Listed]:
         """The files directly in a directory, by name."""
         return sorted(self._listed(directory, False))
 

@@ -12,8 +12,8 @@ A batch is committed once because the log is read first: if it has a commit of t
 batch or a later one, the batch is a replay and is skipped. A backfill's commit has `"replaces": true`:
 the commits before it no longer count.
 
-Copies: where `Answer.key` is given, rows are compared with those of the table in the same partitions
-before they are written (only their keys are read). Every `CHECKPOINT_EVERY` commits the log is summed
+Copies: where `Answer.key` is given, settled rows are compared with those of the table in the same
+partitions before they are written, see `copies.py`. Every `CHECKPOINT_EVERY` commits the log is summed
 up in one file, so that opening a table costs the same however old it is.
 """
 
@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.outputs.batch import BatchId
+from barnabas.spark.outputs.copies import without_copies
 from barnabas.spark.outputs.files import Files
 from barnabas.spark.outputs.parquet import DATA, write_files
 
@@ -63,17 +64,19 @@ class LakeTable:
         root: str,
         partition_by: Sequence[str] = (),
         key: Sequence[str] = (),
+        settled: str = "true",
     ) -> None:
         self._spark = spark
         self._files = Files(spark, root)
         self.root = self._files.root
         self.partition_by = list(partition_by)
         self.key = list(key)
+        self.settled = settled
         self._state = State()
 
     def refresh(self) -> State:
         """Reads what was committed since the last time."""
-        names = [file.path for file in self._files.list(COMMITS)]
+        names = [file.path for file in self._files.listing(COMMITS)]
         summaries = [name for name in names if name.endswith(".checkpoint.json")]
         if summaries and _number(summaries[-1]) > self._state.next_number:
             found = self._read(summaries[-1])
@@ -103,7 +106,7 @@ class LakeTable:
         if not batch.replace and state.batches.get(batch.query, -1) >= batch.batch:
             return False
         if self.key and state.files and not batch.replace:
-            frame = self._without_copies(frame)
+            frame = without_copies(frame, self.settled, self.partition_by, self.key, self._known)
         files = write_files(self._files, batch, frame, self.partition_by)
         self._append(
             {
@@ -137,19 +140,9 @@ class LakeTable:
         name = f"{COMMITS}/{state.next_number:020}.checkpoint.json"
         self._files.create(name, json.dumps(found, separators=(",", ":")))
 
-    def _without_copies(self, frame: DataFrame) -> DataFrame:
-        """Rows whose key is not in the table yet, looked up in the partitions they would go to."""
-        touched = [tuple(row) for row in frame.select(*self.partition_by).distinct().collect()]
-        wanted = {tuple(str(value) for value in row) for row in touched}
-        there = [
-            file
-            for file in self._state.files
-            if tuple(file["values"].get(name) for name in self.partition_by) in wanted
-        ]
-        if not there:
-            return frame
-        known = self._load(there).select(*self.partition_by, *self.key)
-        return frame.join(known, [*self.partition_by, *self.key], "left_anti")
+    def _known(self, touched: list[dict[str, str]]) -> DataFrame | None:
+        files = [file for file in self._state.files if file["values"] in touched]
+        return self._load(files) if files else None
 
     def read(self) -> DataFrame | None:
         """The table's rows; None while there are none."""
