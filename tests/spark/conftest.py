@@ -6,8 +6,6 @@ come from files (`Files`), streams of it are several files, one a micro-batch.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.spark import session
+from barnabas.spark import feed, session
 from barnabas.spark.generator import Record, Settings, Traffic
 from barnabas.spark.streams import Files
 from barnabas.spark.truth import Truth
@@ -27,7 +25,9 @@ def spark() -> Iterator[Any]:
         session.check_available()
     except session.SparkMissing as error:
         pytest.skip(f"Spark: {error}")
-    found = session.start("tests", master="local[2]", shuffle_partitions=2)
+    # Tests run each plan a few times only: the second compiler would cost more than it gives.
+    options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    found = session.start("tests", master="local[2]", shuffle_partitions=2, config=options)
     yield found
     found.stop()
 
@@ -54,22 +54,15 @@ def write_lines(path: Path, records: Iterable[Record], first_offset: int = 0) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         for offset, record in enumerate(records, first_offset):
-            file.write(line(record, offset) + "\n")
-
-
-def line(record: Record, offset: int) -> str:
-    value = record.value
-    row: dict[str, Any] = {"k": record.key.decode(), "p": 0, "o": offset, "t": record.timestamp_ms}
-    if value is not None:
-        row["b"] = base64.b64encode(value).decode()
-    return json.dumps(row)
+            file.write(feed.line(record, offset) + "\n")
 
 
 @pytest.fixture(scope="session")
 def generated() -> Generated:
-    traffic = Traffic(Settings(seed=11, count=12_000, rate=0.5, cheaters=4))
+    traffic = Traffic(Settings(seed=11, count=4_000, rate=0.15, cheaters=3))
     return Generated(list(traffic.records()), traffic.truth)
 
 
-def rows(frame: Any) -> set[tuple[Any, ...]]:
-    return {tuple(row) for row in frame.collect()}
+@pytest.fixture(scope="session")
+def in_files(generated: Generated, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return generated.write(tmp_path_factory.mktemp("topics"), files=2)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.spark.outputs.batch import BatchId
 from barnabas.spark.outputs.copies import without_copies
 from barnabas.spark.outputs.files import Files
-from barnabas.spark.outputs.parquet import DATA, write_files
+from barnabas.spark.outputs.parquet import DATA, is_data, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,9 +95,10 @@ class LakeTable:
     def _read(self, name: str) -> dict[str, Any]:
         try:
             found = json.loads(self._files.read(name))
-            assert isinstance(found, dict)
-        except (ValueError, AssertionError):
-            raise LakeError(f"{self.root}/{name} is no commit of a lake table") from None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise LakeError(f"{self.root}/{name} is no commit of a lake table")
         return found
 
     def commit(self, batch: BatchId, frame: DataFrame) -> bool:
@@ -162,7 +163,7 @@ class LakeTable:
         orphans = [
             file
             for file in self._files.walk(DATA)
-            if file.path not in known and file.modified_ms < older_than_ms
+            if is_data(file) and file.path not in known and file.modified_ms < older_than_ms
         ]
         for file in orphans:
             self._files.delete(file.path)

@@ -30,7 +30,7 @@ def write_files(
         frame = frame.hint("rebalance", *partition_by)
     writer = frame.write.mode("overwrite").partitionBy(*partition_by)
     writer.parquet(f"{files.root}/{directory}")
-    found = [_entry(file) for file in files.walk(directory) if _is_data(file)]
+    found = [_entry(file) for file in files.walk(directory) if is_data(file)]
     if not found:
         files.delete(directory)
     return found
@@ -49,6 +49,6 @@ def _entry(file: Listed) -> dict[str, Any]:
     }
 
 
-def _is_data(file: Listed) -> bool:
+def is_data(file: Listed) -> bool:
     name = file.path.rpartition("/")[2]
     return name.endswith(".parquet") and not name.startswith(("_", "."))
