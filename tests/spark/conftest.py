@@ -25,9 +25,8 @@ def spark() -> Iterator[Any]:
         session.check_available()
     except session.SparkMissing as error:
         pytest.skip(f"Spark: {error}")
-    # Tests run each plan a few times only: the second compiler would cost more than it gives.
-    options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    found = session.start("tests", master="local[2]", shuffle_partitions=2, config=options)
+    config = session.SHORT_RUN
+    found = session.start("tests", master="local[2]", shuffle_partitions=2, config=config)
     yield found
     found.stop()
 

@@ -1,12 +1,18 @@
-"""Answers in SQLite, and in PostgreSQL where BARNABAS_TEST_POSTGRESQL is a URL: upserts, the ledger,
-replays. No Spark: a frame here is rows with names."""
+"""Answers in SQLite and in PostgreSQL: upserts, the ledger, replays. No Spark: a frame here is rows
+with names. PostgreSQL is that of BARNABAS_TEST_POSTGRESQL, or one started here where its programs and
+psycopg are installed."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -52,18 +58,63 @@ def progress(*rows: tuple[str, str, str, str, int]) -> dict[str, Any]:
     return {"progress": Rows(("user_id", "task", "period", "item", "at_ms"), *rows)}
 
 
-def places() -> list[str]:
-    found = ["sqlite"]
-    if os.environ.get("BARNABAS_TEST_POSTGRESQL"):
-        found.append("postgresql")
-    return found
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    pytest.importorskip("psycopg", reason="PostgreSQL: needs psycopg")
+    given = os.environ.get("BARNABAS_TEST_POSTGRESQL")
+    if given:
+        yield given
+        return
+    if shutil.which("initdb") is None or shutil.which("postgres") is None:
+        pytest.skip("PostgreSQL: needs initdb and postgres in PATH")
+    # The server refuses to run as root; its directories must be reachable for who it runs as.
+    who: tuple[str, ...] = ()
+    with tempfile.TemporaryDirectory(prefix="pg-") as place:
+        if os.geteuid() == 0:
+            if shutil.which("runuser") is None or "postgres" not in _users():
+                pytest.skip("PostgreSQL: needs runuser and a user postgres")
+            who = ("runuser", "-u", "postgres", "--")
+            shutil.chown(place, "postgres")
+        command = [*who, "initdb", "-D", f"{place}/data", "-A", "trust", "-U", "barnabas", "-N"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=110, cwd=place)
+        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={place}"]
+        server = subprocess.Popen(
+            [*who, "postgres", "-D", f"{place}/data", *settings],
+            cwd=place,
+            stderr=subprocess.DEVNULL,
+        )
+        url = f"postgresql://barnabas@/postgres?host={quote(place, safe='')}"
+        try:
+            _await(url, server)
+            yield url
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
 
 
-@pytest.fixture(params=places())
+def _users() -> set[str]:
+    import pwd
+
+    return {entry.pw_name for entry in pwd.getpwall()}
+
+
+def _await(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            Database(url).query("SELECT 1")
+            return
+        except DatabaseError:
+            assert server.poll() is None, "postgres has ended"
+            assert time.monotonic() < deadline, "postgres does not answer"
+            time.sleep(0.05)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     url = str(tmp_path / "deep" / "pipeline.sqlite")
     if request.param == "postgresql":
-        url = os.environ["BARNABAS_TEST_POSTGRESQL"]
+        url = request.getfixturevalue("postgresql")
     found = Database(url)
     _drop(found)
     found.prepare(OUTPUTS)

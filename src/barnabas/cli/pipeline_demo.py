@@ -88,7 +88,7 @@ def _play(
     out.line(f"traffic     {count:,} records in {took_s:.1f} s, seed {traffic_settings.seed}")
 
     began = time.monotonic()
-    spark = session.start("barnabas demo", jars=jars)
+    spark = session.start("barnabas demo", jars=jars, config=session.SHORT_RUN)
     out.line(f"Spark       {spark.version}, up in {time.monotonic() - began:.1f} s")
     settings = PipelineSettings(
         home=str(home / "pipeline"),

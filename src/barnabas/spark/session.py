@@ -29,6 +29,9 @@ MIN_JAVA = 17
 JAVA_TIMEOUT_S = 30
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
+# For runs of a minute or two: the JVM's second compiler would take more than it gives.
+SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
 # What the jobs rely on; set on any session, also on one that was there before.
 NEEDED = {
     "spark.sql.session.timeZone": "UTC",
