@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from barnabas.spark.events import (
     Field,
     Kind,
     json_schema,
+    markdown_table,
 )
 from barnabas.spark.generator import Record, Settings, Traffic
 from barnabas.spark.phone_prefixes import longest_match
@@ -161,6 +163,13 @@ def test_schemas_are_of_all_topics_and_ask_for_all_fields() -> None:
     for kind in BY_TOPIC.values():
         schema = json_schema(kind)
         assert set(schema["required"]) == set(schema["properties"])
+
+
+def test_the_manual_has_the_table_of_kinds() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
+    _, _, rest = manual.partition("<!-- kinds: start -->\n")
+    table, _, _ = rest.partition("\n<!-- kinds: end -->")
+    assert table == markdown_table()
 
 
 @pytest.mark.parametrize("wrong", [{"count": 0}, {"rate": 0}, {"skew": -1}, {"cheaters": -1}])
