@@ -78,6 +78,9 @@ search: $(VENV)/.installed-dev ## hypothesis with new examples (TESTS=tests/log 
 chaos: $(VENV)/.installed-dev ## node processes killed, frozen and cut off under load (ROUNDS=3)
 	BARNABAS_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -s tests/peers/test_cluster_chaos.py tests/peers/test_cluster_cuts.py
 
+spark: $(VENV)/.installed-dev peers ## the Spark jobs with driver and broker killed in the middle of each
+	BARNABAS_SPARK_LONG=1 $(BIN)/python -m pytest tests/spark
+
 # Spark's own connector is a peer: its jars come with `make peers`.
 demo: $(VENV)/.installed-spark peers ## broker, traffic and all five Spark jobs, judged against the truth (COUNT=20000)
 	$(BIN)/barnabas pipeline demo --seed $(SEED) --count $(COUNT) --connector $(CONNECTOR) \

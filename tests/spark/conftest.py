@@ -15,8 +15,24 @@ import pytest
 
 from barnabas.spark import feed, session
 from barnabas.spark.generator import Record, Settings, Traffic
+from barnabas.spark.jobs.job import Job, Sort
+from barnabas.spark.jobs.registry import JOBS
+from barnabas.spark.pipeline import Pipeline
+from barnabas.spark.pipeline import Settings as PipelineSettings
 from barnabas.spark.streams import Files
 from barnabas.spark.truth import Truth
+
+# Spark's own Kafka connector, where `make peers` could fetch it.
+CONNECTOR_JARS = tuple(
+    str(path) for path in sorted((Path(__file__).parents[2] / ".peers/spark-kafka").glob("*.jar"))
+)
+
+
+@pytest.fixture
+def connector_jars() -> tuple[str, ...]:
+    if not CONNECTOR_JARS:
+        pytest.skip("Spark's Kafka connector is not in .peers/spark-kafka: make peers")
+    return CONNECTOR_JARS
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +42,9 @@ def spark() -> Iterator[Any]:
     except session.SparkMissing as error:
         pytest.skip(f"Spark: {error}")
     config = session.SHORT_RUN
-    found = session.start("tests", master="local[2]", shuffle_partitions=2, config=config)
+    found = session.start(
+        "tests", master="local[2]", shuffle_partitions=2, config=config, jars=CONNECTOR_JARS
+    )
     yield found
     found.stop()
 
@@ -65,3 +83,32 @@ def generated() -> Generated:
 @pytest.fixture(scope="session")
 def in_files(generated: Generated, tmp_path_factory: pytest.TempPathFactory) -> Files:
     return generated.write(tmp_path_factory.mktemp("topics"), files=2)
+
+
+@pytest.fixture(scope="session")
+def backfilled(spark: Any, in_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """All jobs' answers to the generated traffic, computed as batches."""
+    home = tmp_path_factory.mktemp("backfill")
+    pipeline = Pipeline(spark, PipelineSettings(str(home), in_files))
+    for job in JOBS.values():
+        pipeline.prepare(job)
+        pipeline.backfill(job)
+    return pipeline
+
+
+def answers(pipeline: Pipeline, job: Job) -> dict[str, Any]:
+    """Everything that a job has answered, in an order of its own."""
+    found: dict[str, Any] = {}
+    for name, answer in job.outputs.items():
+        if answer.sort is Sort.LAKE:
+            frame = pipeline.lake_table(job, name).read()
+            assert frame is not None
+            # Which of several copies is kept is not specified.
+            frame = frame.drop("partition", "offset", "timestamp") if answer.key else frame
+            found[name] = sorted((tuple(row) for row in frame.collect()), key=repr)
+        elif answer.sort is Sort.UPSERT:
+            found[name] = pipeline.database.query(f"SELECT * FROM {name}")
+        elif answer.sort is Sort.LEDGER:
+            for table in ("balances", "completed_tasks", "progress"):
+                found[table] = pipeline.database.query(f"SELECT * FROM {table}")
+    return {name: sorted(rows, key=repr) for name, rows in found.items()}

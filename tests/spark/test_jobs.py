@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from barnabas.spark import runner
+from barnabas.spark import progress, runner
 from barnabas.spark.jobs import account_switching, earnings, invite_fraud, regions
-from barnabas.spark.jobs.job import Job, Sort
 from barnabas.spark.jobs.registry import JOBS
 from barnabas.spark.judge import judge
+from barnabas.spark.outputs.database import DatabaseError
 from barnabas.spark.pipeline import Pipeline, Settings
-from barnabas.spark.streams import RECORD_SCHEMA, Files
+from barnabas.spark.streams import RECORD_SCHEMA, Files, TopicsMissing
 from barnabas.spark.truth import Truth
-from tests.spark.conftest import Generated
+from tests.spark.conftest import Generated, answers
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -95,15 +95,6 @@ def test_regions_are_as_of_the_event_and_the_longest_prefix_wins(spark: Any) -> 
 
 
 @pytest.fixture(scope="module")
-def backfilled(spark: Any, in_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    home = tmp_path_factory.mktemp("backfill")
-    pipeline = Pipeline(spark, Settings(str(home), in_files))
-    for job in JOBS.values():
-        pipeline.backfill(job)
-    return pipeline
-
-
-@pytest.fixture(scope="module")
 def streamed(spark: Any, in_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """Every job as a stream of two files a topic, one a micro-batch where state is concerned."""
     home = tmp_path_factory.mktemp("stream")
@@ -113,24 +104,6 @@ def streamed(spark: Any, in_files: Files, tmp_path_factory: pytest.TempPathFacto
         by_file = len(job.topics) == 1
         runner.run(sliced if by_file else pipeline, [job], once=True)
     return pipeline
-
-
-def answers(pipeline: Pipeline, job: Job) -> dict[str, Any]:
-    """Everything that a job has answered, in an order of its own."""
-    found: dict[str, Any] = {}
-    for name, answer in job.outputs.items():
-        if answer.sort is Sort.LAKE:
-            frame = pipeline.lake_table(job, name).read()
-            assert frame is not None
-            # Which of several copies is kept is not specified.
-            frame = frame.drop("partition", "offset", "timestamp") if answer.key else frame
-            found[name] = sorted((tuple(row) for row in frame.collect()), key=repr)
-        elif answer.sort is Sort.UPSERT:
-            found[name] = pipeline.database.query(f"SELECT * FROM {name}")
-        elif answer.sort is Sort.LEDGER:
-            for table in ("balances", "completed_tasks", "progress"):
-                found[table] = pipeline.database.query(f"SELECT * FROM {table}")
-    return {name: sorted(rows, key=repr) for name, rows in found.items()}
 
 
 def check(pipeline: Pipeline, truth: Truth) -> None:
@@ -164,8 +137,8 @@ def test_a_replayed_micro_batch_changes_no_answer(
     pipeline = streamed
     if len(job.topics) == 1:
         pipeline = Pipeline(streamed.spark, replace(streamed.settings, max_records=1))
-    (progress,) = runner.run(pipeline, [job], once=True)
-    assert progress.batches > 0
+    (replayed,) = runner.run(pipeline, [job], once=True)
+    assert replayed.batches > 0
     assert answers(streamed, job) == answers(backfilled, job)
 
 
@@ -177,7 +150,27 @@ def test_balances_in_one_go_are_those_of_the_ledger(backfilled: Pipeline, in_fil
     )
 
 
-def test_a_job_that_fails_says_which_and_why(spark: Any, in_files: Files, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_told_before_a_query_starts(
+    spark: Any, in_files: Files, tmp_path: Path
+) -> None:
     pipeline = Pipeline(spark, Settings(str(tmp_path), in_files, database=str(tmp_path)))
-    with pytest.raises(runner.PipelineError, match=r"^earnings: .*cannot be opened"):
+    with pytest.raises(DatabaseError, match="cannot be opened"):
         runner.run(pipeline, [JOBS["earnings"]], once=True)
+    nowhere = Pipeline(spark, Settings(str(tmp_path), Files(str(tmp_path / "none"))))
+    with pytest.raises(TopicsMissing, match="no directory of topics"):
+        runner.run(nowhere, [JOBS["earnings"]], once=True)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_corrupt_checkpoint_is_told_with_its_place(
+    spark: Any, in_files: Files, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(spark, Settings(str(tmp_path), in_files))
+    offsets = tmp_path / "checkpoints" / "invite-fraud" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("v1 what is this")
+    with pytest.raises(runner.PipelineError, match=r"^invite-fraud: .*checkpoints/invite-fraud"):
+        runner.run(pipeline, [JOBS["invite-fraud"]], once=True)
+    (status,) = progress.load(tmp_path / "status")
+    assert status["state"] == "failed"
+    assert "invite-fraud" in status["error"]

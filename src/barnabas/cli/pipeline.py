@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from barnabas.cli.connect import Connect, connection_options
-from barnabas.cli.exits import FAILED, OK, CommandError
+from barnabas.cli.exits import FAILED, NOT_FOUND, OK, CommandError
 from barnabas.cli.output import Output, format_option
 
 if TYPE_CHECKING:
@@ -279,9 +279,12 @@ def plain_errors() -> Iterator[None]:
     from barnabas.spark.outputs.lake import LakeError
     from barnabas.spark.runner import PipelineError
     from barnabas.spark.session import SparkMissing
+    from barnabas.spark.streams import TopicsMissing
 
     try:
         yield
+    except TopicsMissing as error:
+        raise CommandError(f"{error}.", NOT_FOUND) from None
     except (SparkMissing, PipelineError, DatabaseError, LakeError, CassandraError) as error:
         raise CommandError(f"{str(error).removesuffix('.')}.") from None
 
@@ -348,6 +351,7 @@ def backfill(jobs: tuple[str, ...], open_pipeline: Callable[[], Pipeline], out: 
 
         pipe = open_pipeline()
         for job in chosen:
+            pipe.prepare(job)
             began = time.monotonic()
             try:
                 pipe.backfill(job)

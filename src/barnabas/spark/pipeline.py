@@ -56,6 +56,7 @@ class Pipeline:
 
     def prepare(self, job: Job) -> None:
         """Makes what a job's outputs need; whatever cannot be used is told before it starts."""
+        self.settings.records.check(job.all_topics())
         wanted = {
             name: answer
             for name, answer in job.outputs.items()
@@ -78,29 +79,27 @@ class Pipeline:
             )
         return found
 
-    def table_topic(self, topic: str) -> DataFrame:
-        return self.settings.records.read(self.spark, [topic])
+    def backfill(self, job: Job) -> None:
+        """Computes a prepared job's answers from all that the log has, in place of what is there."""
+        records = self.settings.records.read(self.spark, job.topics)
+        self.take(job, BatchId(f"backfill-{job.name}", 0, True), job.transform(records))
 
     def stream(self, job: Job) -> DataFrame:
         settings = self.settings
         records = settings.records.stream(self.spark, job.topics, settings.max_records)
         return job.transform(records)
 
-    def backfill(self, job: Job) -> None:
-        """Computes a job's answers from all that the log has, in place of what is there."""
-        self.prepare(job)
-        records = self.settings.records.read(self.spark, job.topics)
-        self.take(job, BatchId(f"backfill-{job.name}", 0, True), job.transform(records))
-
     def take(self, job: Job, batch: BatchId, frame: DataFrame) -> None:
+        context = _BatchContext(self.spark, self.settings.records)
         frame = frame.persist()
         try:
-            answers = job.answers(frame, self)
+            answers = job.answers(frame, context)
             undeclared = set(answers) ^ set(job.outputs)
             assert not undeclared, f"{job.name}: {undeclared} is answered or declared, not both"
             self._keep(job, batch, answers)
         finally:
             frame.unpersist()
+            context.release()
 
     def _keep(self, job: Job, batch: BatchId, answers: dict[str, DataFrame]) -> None:
         def of(*sorts: Sort) -> Iterable[str]:
@@ -116,3 +115,20 @@ class Pipeline:
         if not batch.replace:
             for name in of(Sort.TOPIC):
                 self.settings.records.write(answers[name], name)
+
+
+class _BatchContext:
+    """What a job reads beside a micro-batch's records, kept in memory until the batch is done."""
+
+    def __init__(self, spark: SparkSession, records: Records) -> None:
+        self._spark = spark
+        self._records = records
+        self._kept: list[DataFrame] = []
+
+    def table_topic(self, topic: str) -> DataFrame:
+        self._kept.append(self._records.read(self._spark, [topic]).persist())
+        return self._kept[-1]
+
+    def release(self) -> None:
+        for frame in self._kept:
+            frame.unpersist()

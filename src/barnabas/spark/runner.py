@@ -35,8 +35,7 @@ class PipelineError(Exception):
 
 
 def start(pipeline: Pipeline, job: Job, *, once: bool) -> StreamingQuery:
-    """The running query of a job."""
-    pipeline.prepare(job)
+    """The running query of a job, whose outputs are prepared."""
     settings = pipeline.settings
 
     def take(frame: DataFrame, number: int) -> None:
@@ -68,6 +67,8 @@ def run(
     queries: dict[str, StreamingQuery] = {}
     found = {job.name: Progress(job.name) for job in jobs}
     status = Path(pipeline.settings.home) / "status"
+    for job in jobs:
+        pipeline.prepare(job)
     try:
         for job in jobs:
             try:
@@ -126,7 +127,6 @@ def failure(job: str, pipeline: Pipeline, error: BaseException) -> PipelineError
     hints = {
         "Failed to find data source: kafka": "Spark's Kafka connector is not on the session; "
         "give its jars with --jar",
-        "UnknownTopicOrPartition": "create the topics first: barnabas pipeline topics",
         "checkpoint": f"the checkpoint is {checkpoint}; a job whose checkpoint is removed reads "
         "from the start, into outputs that are best replaced by a backfill",
     }

@@ -25,8 +25,16 @@ RECORD_SCHEMA = (
 FILE_SCHEMA = "k STRING, v STRING, b STRING, p INT, o BIGINT, t BIGINT"
 
 
+class TopicsMissing(Exception):
+    """Topics that a job needs are not there."""
+
+
 class Records(Protocol):
     """Where records come from and go to."""
+
+    def check(self, topics: Sequence[str]) -> None:
+        """Raises TopicsMissing, or what keeps the brokers from being reached."""
+        ...
 
     def read(self, spark: SparkSession, topics: Sequence[str]) -> DataFrame:
         """All records of the topics, up to now."""
@@ -50,6 +58,18 @@ class Log:
     bootstrap: str
     format: str = "barnabas"
     options: dict[str, str] = field(default_factory=dict)
+
+    def check(self, topics: Sequence[str]) -> None:
+        from barnabas.client.admin import Admin
+
+        with Admin({**self.options, "bootstrap.servers": self.bootstrap}) as admin:
+            there = {topic.name for topic in admin.list_topics()}
+        missing = [topic for topic in topics if topic not in there]
+        if missing:
+            raise TopicsMissing(
+                f"{self.bootstrap} has no topic {', '.join(missing)}; make the pipeline's topics "
+                f"with: barnabas pipeline topics -b {self.bootstrap}"
+            )
 
     def _options(self) -> dict[str, str]:
         found = {"kafka.bootstrap.servers": self.bootstrap}
@@ -82,6 +102,10 @@ class Files:
     """Topics as directories of JSON lines, for work without a broker."""
 
     directory: str
+
+    def check(self, topics: Sequence[str]) -> None:
+        if not Path(self.directory).is_dir():
+            raise TopicsMissing(f"{self.directory} is no directory of topics")
 
     def _paths(self, topics: Sequence[str]) -> list[str]:
         for topic in topics:

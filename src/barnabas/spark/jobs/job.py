@@ -57,7 +57,7 @@ class Context(Protocol):
     """What a job may read beside its own records."""
 
     def table_topic(self, topic: str) -> DataFrame:
-        """All records that a compacted topic has now."""
+        """All records that a compacted topic has now; kept until the batch is done."""
         ...
 
 
@@ -70,3 +70,9 @@ class Job:
     answers: Callable[[DataFrame, Context], dict[str, DataFrame]]
     outputs: dict[str, Answer]
     output_mode: str = "append"
+    table_topics: tuple[str, ...] = ()
+
+    def all_topics(self) -> list[str]:
+        """What is read and what is written to."""
+        written = [name for name, answer in self.outputs.items() if answer.sort is Sort.TOPIC]
+        return [*self.topics, *self.table_topics, *written]

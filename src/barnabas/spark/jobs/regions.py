@@ -109,7 +109,7 @@ def newest(enriched: DataFrame) -> DataFrame:
 def answers(users: DataFrame, context: Context) -> dict[str, DataFrame]:
     from pyspark.sql import functions as F
 
-    reference = context.table_topic(PHONE_PREFIXES).cache()
+    reference = context.table_topic(PHONE_PREFIXES)
     enriched = enrich(users, reference)
     records = enriched.select(
         F.col("user_id").cast("binary").alias("key"),
@@ -142,4 +142,5 @@ JOB = Job(
         ),
         USER_REGIONS: Answer(Sort.TOPIC),
     },
+    table_topics=(PHONE_PREFIXES,),
 )
