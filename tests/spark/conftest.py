@@ -76,7 +76,7 @@ def write_lines(path: Path, records: Iterable[Record], first_offset: int = 0) ->
 
 @pytest.fixture(scope="session")
 def generated() -> Generated:
-    traffic = Traffic(Settings(seed=11, count=4_000, rate=0.15, cheaters=3))
+    traffic = Traffic(Settings(seed=11, count=3_000, rate=0.12, cheaters=2))
     return Generated(list(traffic.records()), traffic.truth)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.spark.events import (
@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     st.floats(0, 3),
     st.integers(0, 3),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_settings_give_as_many_records_as_asked_in_the_order_of_time(
     seed: int, count: int, rate: float, skew: float, cheaters: int
 ) -> None:

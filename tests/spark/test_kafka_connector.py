@@ -30,7 +30,7 @@ def test_jobs_find_in_a_broker_what_they_find_in_files(
     with Cluster(overrides=KEEP) as cluster:
         options = {"bootstrap.servers": cluster.bootstrap_servers}
         log = Log(cluster.bootstrap_servers, "kafka")
-        pipeline = Pipeline(spark, Settings(str(tmp_path), log, max_records=400))
+        pipeline = Pipeline(spark, Settings(str(tmp_path), log, max_records=100))
         with pytest.raises(TopicsMissing, match="barnabas pipeline topics"):
             runner.run(pipeline, [JOBS["regions"]], once=True)
 

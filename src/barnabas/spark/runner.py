@@ -74,7 +74,10 @@ def run(
             try:
                 queries[job.name] = start(pipeline, job, once=once)
             except Exception as error:
-                raise failure(job.name, pipeline, error) from error
+                failed = failure(job.name, pipeline, error)
+                found[job.name].state, found[job.name].error = "failed", str(failed)
+                progress_files.save(status, found[job.name], _now_ms())
+                raise failed from error
         _follow(pipeline, queries, found, status, on_progress)
     finally:
         for name, query in queries.items():

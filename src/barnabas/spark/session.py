@@ -29,8 +29,13 @@ MIN_JAVA = 17
 JAVA_TIMEOUT_S = 30
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-# For runs of a minute or two: the JVM's second compiler would take more than it gives.
-SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+# For runs of a minute or two: compiling plans to Java, and Java once more by the second compiler,
+# takes more time than it gives.
+SHORT_RUN = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 # What the jobs rely on; set on any session, also on one that was there before.
 NEEDED = {

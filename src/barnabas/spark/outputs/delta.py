@@ -93,20 +93,24 @@ class DeltaLakeTable:
         )
         return True
 
+    def _entries(self, table: Any) -> list[tuple[str, dict[str, str]]]:
+        """The path of each file that counts, with its partition's values."""
+        import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
+
+        rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        names = self.partition_by
+        return [(row["path"], {name: row[f"partition.{name}"] for name in names}) for row in rows]
+
     def _known(self, table: Any, touched: list[dict[str, str]]) -> DataFrame | None:
-        paths = [
-            path
-            for values in touched
-            for path in table.file_uris([(name, "=", value) for name, value in values.items()])
-        ]
+        paths = [path for path, values in self._entries(table) if values in touched]
         return self._load(paths) if paths else None
 
     def read(self) -> DataFrame | None:
         """The table's rows; None while there are none."""
         table = self._open()
-        paths = table.file_uris() if table is not None else []
+        paths = [path for path, _ in self._entries(table)] if table is not None else []
         return self._load(paths) if paths else None
 
     def _load(self, paths: list[str]) -> DataFrame:
         reader = self._spark.read.option("basePath", f"{self.root}/data")
-        return reader.parquet(*paths).drop("commit")
+        return reader.parquet(*[f"{self.root}/{path}" for path in paths]).drop("commit")
