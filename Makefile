@@ -33,7 +33,7 @@ COMPILE := $(BIN)/python -m compileall -q src
 
 # The package is installed editable, its kernels built in place (and rebuilt when they change);
 # without a compiler the same sources run interpreted.
-KERNELS := $(wildcard src/barnabas/record/kernels*.py)
+KERNELS := $(wildcard src/barnabas/*/kernels*.p*)
 
 $(VENV)/.installed: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .

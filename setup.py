@@ -6,7 +6,11 @@ stop an install, so every extension is optional and the same file is then used i
 
 from setuptools import Extension, setup
 
-KERNELS = ["barnabas.record.kernels"]
+KERNELS = [
+    "barnabas.record.kernels",
+    "barnabas.client.kernels_producer",
+    "barnabas.client.kernels_consumer",
+]
 
 
 def extensions() -> list[Extension]:
@@ -17,6 +21,7 @@ def extensions() -> list[Extension]:
     modules: list[Extension] = cythonize(
         [Extension(name, ["src/" + name.replace(".", "/") + ".py"]) for name in KERNELS],
         language_level=3,
+        include_path=["src"],
     )
     for module in modules:
         module.optional = True  # set last: cythonize does not keep it

@@ -35,6 +35,7 @@ ROUND_TRIPS_WARM_UP = 50
 
 # How many records of 100 bytes a client is given: about the same time for each.
 RECORDS = {"barnabas": 3_000_000, "confluent": 2_000_000, "aiokafka": 200_000, "kafka": 150_000}
+FEWEST_TO_READ = 40_000
 NAMES = {
     "barnabas": "Barnabas",
     "arrow": "Barnabas, Arrow",
@@ -418,7 +419,7 @@ class ClientBench:
             given = {"bootstrap": bootstrap, "topic": topic, "size": size, "count": count}
             self.note(client, f"produce_{size}", run("produce", client, **given))
         for client in ["arrow", *order]:
-            count = RECORDS.get(client, RECORDS["barnabas"]) // shrink
+            count = max(RECORDS.get(client, RECORDS["barnabas"]) // shrink, FEWEST_TO_READ)
             given = {"bootstrap": bootstrap, "topic": topic, "size": size, "count": count}
             self.note(client, f"consume_{size}", run("consume", client, **given))
 

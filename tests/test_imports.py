@@ -41,8 +41,8 @@ ALLOWED["spark"] = {"wire", "record", "config", "client", "spark"}
 # interface that is handed in and never see the log, the controller or the replicas.
 ALLOWED["coordinator"] = {"seams", "wire", "record", "config", "delayed", "metadata", "coordinator"}
 ALLOWED["metadata"] = {"wire", "record", "config", "metadata"}
-# A simulation runs nodes and speaks to them in plain wire messages.
-ALLOWED["sim"] -= {"client", "spark", "cli", "testing"}
+# A simulation runs nodes and clients, not the commands and not Spark.
+ALLOWED["sim"] -= {"spark", "cli", "testing"}
 ALLOWED["config"] = {"config"}
 ALLOWED["delayed"] = {"delayed"}
 ALLOWED["wire"] = {"wire"}

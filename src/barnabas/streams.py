@@ -54,6 +54,13 @@ class SocketStream:
         self.local_address = plain_address(connected.getsockname())
         self.peer_address = plain_address(connected.getpeername())
 
+    def set_buffers(self, send_bytes: int, receive_bytes: int) -> None:
+        """The sizes of the operating system's buffers; 0 and less leave them as they are."""
+        if send_bytes > 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+        if receive_bytes > 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+
     def sendmsg(self, buffers: Sequence[Buffer], more: bool, /) -> int:
         return self._socket.sendmsg(buffers, (), MSG_MORE if more else 0)
 

@@ -118,8 +118,8 @@ def test_an_active_group_is_refused_with_its_members(run: Run, topic: str, boots
     with Consumer(bootstrap_servers=bootstrap, group_id=group, client_id="busy-client") as consumer:
         consumer.subscribe([topic])
         deadline = time.monotonic() + 30
-        while not consumer.assignment and time.monotonic() < deadline:
-            consumer.poll(100)
+        while not consumer.assignment() and time.monotonic() < deadline:
+            consumer.poll(0.1)
         refused = run("group", "reset", group, "--to", "start", "-t", topic, "--execute")
         assert refused.code == 1
         assert "busy-client" in refused.err
@@ -225,7 +225,7 @@ def test_control_c_ends_consume_at_once(topic: str, bootstrap: str) -> None:
         from barnabas.client.producer import Producer
 
         with Producer(bootstrap_servers=bootstrap) as producer:
-            producer.wait(producer.send(topic, "hello"))
+            producer.send(topic, "hello").result()
         assert process.stdout is not None
         assert process.stdout.readline() == b"hello\n"
         process.send_signal(signal.SIGINT)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import environment
 from tests.cli.served import serve
 
@@ -52,6 +54,24 @@ def test_the_tour_runs_as_printed(tmp_path: Path) -> None:
     assert done.stdout.endswith(
         "deleted topic orders\ndeleted topic parcels\ndeleted topic bench\n"
     )
+
+
+@pytest.mark.parametrize("name", ["plain", "asyncio", "columns"])
+def test_the_clients_work_as_printed(tmp_path: Path, name: str) -> None:
+    found = re.search(rf"<!-- clients: {name} -->\n```python\n(.*?)^```", README, re.DOTALL | re.M)
+    assert found is not None
+    with serve(tmp_path) as served:
+        done = subprocess.run(
+            [sys.executable, "-c", found[1].replace("localhost:9092", served.bootstrap)],
+            env=environment(served.bootstrap),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    words = {"plain": "b'alice' {'drink': 'tea'}", "asyncio": "from the castle", "columns": 'b"b"'}
+    assert words[name] in done.stdout
 
 
 def test_links_lead_somewhere() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.apache import configs, console_consumer, console_producer, get_offsets
-from barnabas.client.core.fetcher import ConsumedRecord
+from barnabas.client.kernels_consumer import ConsumerRecord
 from tests.cli.conftest import Ran, environment
 
 Script = Callable[..., Ran]
@@ -183,7 +183,7 @@ def test_line_reader() -> None:
 
 
 def test_default_formatter() -> None:
-    record = ConsumedRecord("t", 1, 2, 3, b"k", None, [("h", b"1")], 4)
+    record = ConsumerRecord("t", 1, 2, 3, 0, b"k", None, [("h", b"1")], 4)
     names = ("timestamp", "key", "offset", "epoch", "partition", "headers")
     show = console_consumer.default_formatter({f"print.{name}": "true" for name in names})
     assert show(record) == b"CreateTime:3\tPartition:1\tOffset:2\tEpoch:4\th:1\tk\tnull\n"

@@ -78,6 +78,10 @@ def test_a_dead_node_is_the_reason(run: Run, cluster: Cluster, tmp_path: Path) -
     assert run("topic", "create", "only", "--replica-assignment", f"{c}").code == 0
     until(lambda: run("cluster", "status"), lambda ran: ran.code == 0)
     cluster.kill(c)
+    at_once = run("cluster", "status", "--format", "json").json
+    assert at_once["verdict"] != "healthy", "its session has not ended yet, but it does not answer"
+    (dead,) = [node for node in at_once["nodes"] if node["node"] == c]
+    assert dead["state"] in ("silent", "fenced")
     found = until(
         lambda: run("cluster", "status", "--format", "json"),
         lambda r: bool(r.out) and r.json["counts"]["offline"] == 1,

@@ -16,6 +16,7 @@ from barnabas.client.errors import (
     NoBrokerReachable,
     QueueFull,
     RequestTimeout,
+    broker_error,
 )
 from barnabas.client.settings import ClientSettings
 from barnabas.wire.api_keys import ApiKey
@@ -71,6 +72,7 @@ class World:
         self.down: set[int] = set()
         self.silent: set[int] = set()
         self.hanging_up: set[int] = set()
+        self.sending_back: set[int] = set()
         self.leaders = {0: 1, 1: 2}
         self.epoch = 5
         self.coordinator = 2
@@ -101,6 +103,8 @@ class World:
             return None
         if key == ApiKey.API_VERSIONS:
             return offer(ApiKey.METADATA, ApiKey.HEARTBEAT, ApiKey.FIND_COORDINATOR)
+        if key == ApiKey.METADATA and node_id in self.sending_back:
+            return MetadataResponse(error_code=int(ErrorCode.REBOOTSTRAP_REQUIRED))
         if key == ApiKey.METADATA:
             return self.metadata(request)
         if key == ApiKey.FIND_COORDINATOR:
@@ -192,6 +196,67 @@ def test_all_brokers_gone_and_back_elsewhere_are_found_by_the_bootstrap_servers(
     world.down = set()
     world.run(world.cluster.refresh())
     assert sorted(world.cluster.metadata.brokers) == [11, 12, 13]
+
+
+def test_without_recovery_only_known_brokers_are_asked() -> None:
+    world = World(metadata_recovery_strategy="none")
+    world.run(world.cluster.refresh())
+    for route in list(world.cluster._routes.values()):
+        route.drop()
+    world.ports = {11: 9091, 12: 9092, 13: 9099}
+    world.down = {11, 12}
+    world.connections.clear()
+    with pytest.raises(NoBrokerReachable) as caught:
+        world.run(world.cluster.refresh())
+    assert len(caught.value.failures) == 3
+
+
+def test_brokers_that_are_silent_for_long_are_forgotten() -> None:
+    """They accept connections and never answer; the bootstrap servers became others."""
+    world = World(metadata_recovery_rebootstrap_trigger_ms=10_000, bootstrap_servers="there:9099")
+    world.ports[4] = 9099
+    world.run(world.cluster.refresh(["t"]))
+    world.cluster.watch(["t"])
+    assert world.connections == [4]
+    world.run(world.cluster.request(1, HEARTBEAT))
+    world.silent = {1, 2, 3, 4}
+    world.ports[5] = world.ports.pop(4)
+    world.cluster.request_update()
+    world.reactor.advance(8)
+    assert 4 in world.cluster.metadata.brokers
+    world.reactor.advance(20)
+    assert 5 in world.cluster.metadata.brokers
+    assert 4 not in world.cluster.metadata.brokers
+
+
+def test_a_broker_may_send_its_clients_back_to_the_bootstrap_servers() -> None:
+    world = World()
+    world.run(world.cluster.refresh())
+    world.sending_back = {1, 2, 3}
+    world.ports = {11: 9091, 12: 9092, 13: 9093}
+    world.run(world.cluster.refresh())
+    assert sorted(world.cluster.metadata.brokers) == [11, 12, 13]
+    stubborn = World(metadata_recovery_strategy="none")
+    stubborn.run(stubborn.cluster.refresh())
+    stubborn.sending_back = {1, 2, 3}
+    with pytest.raises(BrokerError, match="REBOOTSTRAP_REQUIRED"):
+        stubborn.run(stubborn.cluster.refresh())
+
+
+def test_retries_may_be_limited() -> None:
+    world = World()
+    world.cluster.most_retries = 2
+    world.codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 10
+    world.run(world.cluster.refresh())
+
+    async def attempt() -> Any:
+        response = await world.cluster.request(1, HEARTBEAT)
+        if response.error_code:
+            raise broker_error(response.error_code)
+
+    with pytest.raises(BrokerError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        world.run(world.cluster.retry("it", attempt))
+    assert len(world.codes) == 7
 
 
 def test_a_wait_for_a_connection_is_bounded_and_ordered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +22,10 @@ from barnabas.client.errors import (
     ProtocolMismatch,
     QueueFull,
     RequestTimeout,
-    SerializationError,
+    VersionError,
 )
 from barnabas.client.settings import ClientSettings
+from barnabas.streams import SocketStream
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -59,7 +62,7 @@ class Peer:
     def open(self) -> Peer:
         self.connection.open()
         self.reactor.settle()
-        if self.connection.step == Step.NEGOTIATING:
+        if self.connection.step == Step.NEGOTIATING and self.stream.sent:
             self.answer(offer(ApiKey.HEARTBEAT, ApiKey.METADATA), 4)
         return self
 
@@ -188,6 +191,29 @@ def test_a_produce_without_an_answer_is_done_once_written() -> None:
     assert peer.connection.in_flight == 0
 
 
+def test_what_is_not_written_yet_is_not_done() -> None:
+    peer = Peer().open()
+    peer.stream.room = 5
+    for _ in range(3):
+        peer.beat(answered=False)
+    peer.reactor.settle()
+    assert peer.answers == []
+    done = 0
+    while len(peer.requests()) < 3 and done < 3:
+        peer.stream.give_room(10)
+        peer.reactor.settle()
+        assert len(peer.answers) >= done
+        done = len(peer.answers)
+    peer.stream.give_room(1_000)
+    peer.reactor.settle()
+    assert peer.answers == [(None, None)] * 3
+    peer.stream.room = 0
+    peer.beat(answered=False)
+    peer.connection.close()
+    peer.reactor.settle()
+    assert isinstance(peer.answers[3][1], ClosedError)
+
+
 def test_time_is_up() -> None:
     peer = Peer().open()
     peer.beat(what="a heartbeat")
@@ -284,5 +310,32 @@ def test_a_request_that_a_version_cannot_express_is_refused_alone() -> None:
     peer.beat()
     peer.reactor.settle()
     ((_, error),) = peer.answers
-    assert isinstance(error, SerializationError)
+    assert isinstance(error, VersionError)
+    assert "key_type" in str(error)
     assert peer.connection.in_flight == 1
+
+
+def test_the_sizes_of_socket_buffers_are_set() -> None:
+    """What the operating system makes of them differs, but larger is larger."""
+    found = []
+    for size in (8_192, 65_536):
+        near, far = socket.socketpair()
+        peer = Peer(send_buffer_bytes=size, receive_buffer_bytes=size)
+        watcher: Any = SimpleNamespace(
+            add_reader=lambda *_: None,
+            remove_reader=lambda *_: None,
+            add_writer=lambda *_: None,
+            remove_writer=lambda *_: None,
+        )
+        peer.made = SocketStream(near, watcher)  # type: ignore[assignment]
+        peer.open()
+        found.append(
+            (
+                near.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF),
+                near.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
+            )
+        )
+        peer.connection.close()
+        far.close()
+    assert found[0][0] < found[1][0]
+    assert found[0][1] < found[1][1]

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.client import errors
 from barnabas.client.errors import ClientError
+from barnabas.client.kernels_consumer import ConsumerRecord
 from barnabas.wire.errors import ErrorCode
 
 AT = "broker:9092"
@@ -25,7 +26,11 @@ EXAMPLES: list[ClientError] = [
     errors.SerializationError("No.", topic="t", field="key"),
     errors.RecordTooLargeError("orders", 20, 10, "max.request.size"),
     errors.DeserializationError("No.", topic="t", field="value", partition=3, offset=7),
-    errors.PoisonRecordError("orders", 3, 7, "value", "it is not JSON"),
+    errors.PoisonRecordError(
+        "orders", 3, 7, "value", "it is not JSON", ConsumerRecord("orders", 3, 7, value=b"{")
+    ),
+    errors.CorruptRecordsError("orders", 3, 7, 9, b"\0\0", "the checksum is wrong"),
+    errors.RebalanceInProgressError(ErrorCode.REBALANCE_IN_PROGRESS, subject="group g"),
     errors.QueueFull("100 commits are in flight."),
     errors.ConnectionFailure("No route to broker.", address=AT, attempt=3, next_step="Walk."),
     errors.NameLookupError("broker", 9092, "unknown", attempt=3),
@@ -46,6 +51,7 @@ EXAMPLES: list[ClientError] = [
     errors.DeliveryTimeout("orders", 3, 50),
     errors.NoBrokerReachable([errors.ConnectionRefused(AT), errors.ConnectTimeout(AT, 5)], 10),
     errors.BrokerError(ErrorCode.INVALID_REQUEST, subject="topic orders"),
+    errors.BrokerUnavailableError("Broker 9 is not in the cluster now."),
     errors.NotFoundError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     errors.AlreadyExistsError(ErrorCode.TOPIC_ALREADY_EXISTS),
     errors.GroupNotEmptyError(ErrorCode.NON_EMPTY_GROUP),
@@ -55,6 +61,7 @@ EXAMPLES: list[ClientError] = [
     errors.TopicAuthorizationError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     errors.GroupAuthorizationError(ErrorCode.GROUP_AUTHORIZATION_FAILED),
     errors.ClusterAuthorizationError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    errors.BrokerUnavailableError("Broker 3 is not in the cluster now."),
     errors.CommitFailedError("readers", "the member was removed"),
     errors.NoOffsetError([("orders", 3)], "readers"),
     errors.LogTruncationError("orders", 3, 70, 65),
@@ -105,6 +112,7 @@ def test_connection_failures_name_address_attempt_and_next_step(error: ClientErr
         (errors.BufferExhausted(1024, 60), ["buffer.memory (1024", "60 ms", "max.block.ms"]),
         (errors.DeliveryTimeout("orders", 3, 50), ["orders-3", "delivery.timeout.ms"]),
         (errors.PoisonRecordError("orders", 3, 7, "value", "x"), ["orders-3", "offset 7", "seek"]),
+        (errors.CorruptRecordsError("a", 0, 7, 9, b"", "x"), ["a-0", "offset 7", "seek() to 9"]),
         (errors.MechanismNotEnabled(AT, "PLAIN", ["A", "B"]), ["A, B", "sasl.mechanism"]),
         (errors.NoOffsetError([("a", 0), ("b", 1)], None), ["a-0, b-1", "auto.offset.reset"]),
         (errors.LogTruncationError("a", 0, 70, 65), ["a-0", "position 70", "up to 65"]),
@@ -122,6 +130,7 @@ def test_what_the_texts_say(error: ClientError, words: list[str]) -> None:
 def test_retriable_means_that_nobody_must_change_anything() -> None:
     retriable = {type(error).__name__ for error in EXAMPLES if error.retriable}
     assert retriable == {
+        "BrokerUnavailableError",
         "BufferExhausted",
         "ConnectTimeout",
         "ConnectionFailure",

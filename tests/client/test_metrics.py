@@ -11,12 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.client.metrics import OTHER, SLOTS, Distribution, Meter, Metrics
+from barnabas.client.settings import ProducerSettings
 
 START = 1_000.0
 
 
 def registry(**options: Any) -> Metrics:
-    return Metrics("producer", "me", START, **options)
+    return Metrics("producer", "me", START, **{"window_s": 30.0, **options})
+
+
+def test_the_window_is_an_option() -> None:
+    assert Metrics.of("producer", ProducerSettings(), START).window_s == 60.0
+    settings = ProducerSettings(client_id="x", metrics_sample_window_ms=500, metrics_num_samples=10)
+    metrics = Metrics.of("producer", settings, START)
+    assert (metrics.window_s, metrics.client_id) == (5.0, "x")
+    meter = metrics.meter("g", "n")
+    meter.add(10, START)
+    assert meter.rate(START + 5.5) == 0
 
 
 def test_a_young_meter_divides_by_its_age() -> None:

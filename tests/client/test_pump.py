@@ -104,6 +104,46 @@ def test_a_function_of_the_user_may_call_the_client_again() -> None:
     pump.close()
 
 
+def test_a_function_of_the_user_runs_in_the_thread_that_waits_and_between_turns() -> None:
+    """Also when the coroutine gets there in the middle of a turn of the background thread."""
+    pump = Pump()
+    pump.start("background")
+    seen: list[threading.Thread] = []
+
+    async def inner() -> str:
+        await pump.reactor.sleep(0.001)
+        return "inner"
+
+    def function() -> str:
+        seen.append(threading.current_thread())
+        return pump.run(inner())
+
+    async def outer() -> Any:
+        for _ in range(20):
+            await pump.reactor.sleep(0.001)
+            assert await pump.reactor.call_user(function) == "inner"
+        return "outer"
+
+    assert pump.run(outer()) == "outer"
+    assert set(seen) == {threading.current_thread()}
+    pump.close()
+
+
+def test_what_a_function_of_the_user_raises_comes_out() -> None:
+    pump = Pump()
+
+    def function() -> None:
+        raise ValueError("the function's")
+
+    async def outer() -> None:
+        await pump.reactor.sleep(0.001)
+        await pump.reactor.call_user(function)
+
+    with pytest.raises(ValueError, match="the function's"):
+        pump.run(outer())
+    pump.close()
+
+
 def test_calls_after_the_end_are_refused() -> None:
     pump = Pump()
     pump.close()

@@ -1,9 +1,9 @@
 """Load on a cluster of node processes while nodes die, freeze or are cut off, and the count after it.
 
-Idempotent producers of librdkafka write an endless count with acks=all all the while, and a group
-reads and commits. `Chaos.strike` does one fault: it begins, the rest of the cluster notices and goes
-on, it ends, the node comes back. `Chaos.count` is the judgement: every acknowledged record is at the
-offset that was promised, once, in order.
+Idempotent producers of librdkafka and of Barnabas, plain and on a loop, write an endless count with
+acks=all all the while, and groups read and commit. `Chaos.strike` does one fault: it begins, the rest
+of the cluster notices and goes on, it ends, the node comes back. `Chaos.count` is the judgement: every
+acknowledged record is at the offset that was promised, once, in order.
 
 A leader that froze finds a produce request waiting when it wakes. Whatever it answers must be true:
 an acknowledgement counts like every other.
@@ -26,13 +26,16 @@ from barnabas.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tests.peers import own_load
 from tests.peers.node_cluster import NodeCluster, State, active_controller, until
+from tests.peers.own_load import OwnGroup, OwnLoad
 from tests.peers.test_crash import PARTITIONS, Load, read_all
 from tests.peers.wire_connection import Wire
 
 Fault = tuple[str, str]
 TOPIC = "chaos"
 LATE = "late"
+OWN = {kind: f"chaos-{kind}" for kind in own_load.KINDS}
 PROGRESS = 300
 PRODUCE_VERSION = 9
 ROUNDS = int(os.environ.get("BARNABAS_CHAOS_ROUNDS", "1"))
@@ -88,17 +91,22 @@ class Chaos:
     def __init__(self, cluster: NodeCluster) -> None:
         self.cluster = cluster
         self.state = State(cluster.bootstrap)
-        for topic in (TOPIC, LATE):
+        for topic in (TOPIC, LATE, *OWN.values()):
             self.state.create(topic, PARTITIONS, 3, {"min.insync.replicas": "2"})
-        self.load = Load(
-            cluster.bootstrap,
-            TOPIC,
-            enable_idempotence=True,
-            topic_metadata_refresh_interval_ms=300,
-            socket_timeout_ms=2000,
-            request_timeout_ms=1500,
-        )
-        self.group = Group(cluster.bootstrap)
+        self.loads: dict[str, Load | OwnLoad] = {
+            TOPIC: Load(
+                cluster.bootstrap,
+                TOPIC,
+                enable_idempotence=True,
+                topic_metadata_refresh_interval_ms=300,
+                socket_timeout_ms=2000,
+                request_timeout_ms=1500,
+            )
+        }
+        self.groups: dict[str, Group | OwnGroup] = {TOPIC: Group(cluster.bootstrap)}
+        for kind, topic in OWN.items():
+            self.loads[topic] = OwnLoad(cluster.bootstrap, topic, kind)
+            self.groups[topic] = OwnGroup(cluster.bootstrap, topic, kind)
         self.late: list[tuple[int, int, int]] = []
         self.goes_on()
 
@@ -140,9 +148,16 @@ class Chaos:
 
     def goes_on(self) -> None:
         """Records are acknowledged and offsets committed that were not before."""
-        records, commits = self.load.total(), self.group.commits
-        until(lambda: self.load.total() >= records + PROGRESS, what="no more acknowledgements")
-        until(lambda: self.group.commits > commits, what="no more commits")
+        records = {topic: load.total() for topic, load in self.loads.items()}
+        commits = {topic: group.commits for topic, group in self.groups.items()}
+        for topic, load in self.loads.items():
+            enough = records[topic] + PROGRESS
+            what = f"no more acknowledgements of {topic}: {load.failed}"
+            until(lambda load=load, enough=enough: load.total() >= enough, what=what)
+        for topic, group in self.groups.items():
+            before = commits[topic]
+            what = f"no more commits of {topic}"
+            until(lambda group=group, before=before: group.commits > before, what=what)
 
     # -- faults of processes
 
@@ -173,20 +188,26 @@ class Chaos:
 
     def count(self) -> None:
         self.goes_on()
-        self.load.stop()
-        assert self.load.failed == []
         bootstrap = self.cluster.bootstrap
-        found = read_all(bootstrap, TOPIC)
-        for partition, acknowledged in self.load.acknowledged.items():
-            for offset, number in acknowledged:
-                assert found[partition][offset] == number
-            numbers = [found[partition][offset] for offset in sorted(found[partition])]
-            assert numbers == list(range(len(numbers)))
+        for topic, load in self.loads.items():
+            judge(bootstrap, topic, load, self.groups[topic])
         late = read_all(bootstrap, LATE)
         for partition, offset, number in self.late:
             assert late[partition].get(offset) == number, "a stale leader acknowledged"
-        committed = self.group.stop()
-        assert all(0 < committed[p] <= len(found[p]) for p in found)
+
+
+def judge(bootstrap: str, topic: str, load: Load | OwnLoad, group: Group | OwnGroup) -> None:
+    """Ends both; everything acknowledged is there, once and in order, and the group read it."""
+    load.stop()
+    assert not load.failed, (topic, load.failed[:5])
+    found = read_all(bootstrap, topic)
+    for partition, acknowledged in load.acknowledged.items():
+        for offset, number in acknowledged:
+            assert found[partition][offset] == number
+        numbers = [found[partition][offset] for offset in sorted(found[partition])]
+        assert numbers == list(range(len(numbers)))
+    committed = group.stop()
+    assert all(0 < committed[p] <= len(found[p]) for p in found)
 
 
 def _without(bootstrap: str, node_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""Six client libraries behind one face: write these records, read that topic from its beginning.
+"""Client libraries, our own two among them, behind one face: write records, read a topic from its start.
 
 What a library cannot do is a fact of its class (`codecs`, `sets_timestamps`, …), so that one table
 of tests covers all of them, each at the most it can do. `None` is Kafka's null and differs from
@@ -391,7 +391,115 @@ class Java(Client):
         return [from_json(fields) for fields in found]
 
 
+class Barnabas(Client):
+    """This project's plain clients."""
+
+    name = "barnabas"
+
+    def missing(self) -> str | None:
+        return None
+
+    def produce(self, bootstrap, topic, records, *, codec="none", acks="all", idempotent=False):  # type: ignore[no-untyped-def]
+        from barnabas.client.producer import Producer
+
+        with Producer(options(bootstrap, codec, acks, idempotent)) as producer:
+            futures = [producer.send(topic, **fields(record)) for record in records]
+            producer.flush(30)
+            for future in futures:
+                future.result(0)
+
+    def consume(self, bootstrap: str, topic: str, count: int) -> list[Record]:
+        from barnabas.client.consumer import Consumer
+
+        found: list[Any] = []
+        with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([(topic, index) for index in consumer.partitions_for(topic)])
+            deadline = time.monotonic() + CONSUME_TIMEOUT_S
+            while len(found) < count and time.monotonic() < deadline:
+                found += consumer.poll(0.5)
+        return [of_barnabas(record) for record in found[:count]]
+
+
+class AsyncBarnabas(Client):
+    """This project's clients for asyncio, reading as a member of a group."""
+
+    name = "barnabas_asyncio"
+
+    def missing(self) -> str | None:
+        return None
+
+    def produce(self, bootstrap, topic, records, *, codec="none", acks="all", idempotent=False):  # type: ignore[no-untyped-def]
+        from barnabas.client.async_producer import AsyncProducer
+
+        async def run() -> None:
+            async with AsyncProducer(options(bootstrap, codec, acks, idempotent)) as producer:
+                futures = [await producer.send(topic, **fields(record)) for record in records]
+                for future in futures:
+                    await future
+
+        asyncio.run(run())
+
+    def consume(self, bootstrap: str, topic: str, count: int) -> list[Record]:
+        from barnabas.client.consumer import AsyncConsumer
+
+        async def run() -> list[Record]:
+            found: list[Any] = []
+            async with AsyncConsumer(
+                bootstrap_servers=bootstrap,
+                group_id=str(uuid.uuid4()),
+                auto_offset_reset="earliest",
+            ) as consumer:
+                consumer.subscribe([topic])
+                deadline = time.monotonic() + CONSUME_TIMEOUT_S
+                while len(found) < count and time.monotonic() < deadline:
+                    found += await consumer.poll(0.5)
+            return [of_barnabas(record) for record in found[:count]]
+
+        return asyncio.run(run())
+
+
+def options(bootstrap: str, codec: str, acks: str, idempotent: bool) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "compression.type": codec,
+        "acks": acks,
+        "enable.idempotence": idempotent,
+        "linger.ms": 20,
+        "max.request.size": 20_000_000,
+    }
+
+
+def fields(record: Record) -> dict[str, Any]:
+    return {
+        "value": record.value,
+        "key": record.key,
+        "partition": record.partition,
+        "headers": record.headers,
+        "timestamp_ms": record.timestamp,
+    }
+
+
+def of_barnabas(record: Any) -> Record:
+    return Record(
+        record.partition,
+        record.key,
+        record.value,
+        record.headers,
+        record.timestamp,
+        record.offset,
+    )
+
+
 CLIENTS: dict[str, Client] = {
     client.name: client
-    for client in (Confluent(), AioKafka(), KafkaPython(), Kcat(), KafkaJs(), Java())
+    for client in (
+        Confluent(),
+        AioKafka(),
+        KafkaPython(),
+        Kcat(),
+        KafkaJs(),
+        Java(),
+        Barnabas(),
+        AsyncBarnabas(),
+    )
 }

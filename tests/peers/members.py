@@ -11,6 +11,7 @@ import threading
 import uuid
 from typing import Any
 
+from barnabas.client.core.offsets import TopicPartition
 from tests.peers import jvm, node_process
 from tests.peers.clients import Record, from_json
 
@@ -219,6 +220,61 @@ class AioKafkaMember(ThreadMember):
                         ]
         finally:
             await consumer.stop()
+
+
+class BarnabasMember(ThreadMember):
+    """Our own consumer. Which partitions it lost and which were taken from it are told apart."""
+
+    def __init__(self, bootstrap: str, group: str, topics: list[str], **config: Any) -> None:
+        self.config = {
+            "bootstrap_servers": bootstrap,
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 300,
+            "session_timeout_ms": 10_000,
+            "metadata_max_age_ms": 500,
+            "partition_assignment_strategy": "range",
+            **config,
+        }
+        self.topics = topics
+        super().__init__()
+
+    def on_partitions_assigned(self, partitions: Any) -> None:
+        self.gained(TopicPartition(*partition) for partition in partitions)
+
+    def on_partitions_revoked(self, partitions: Any) -> None:
+        self.lost(TopicPartition(*partition) for partition in partitions)
+
+    def see(self, records: Any) -> None:
+        with self.lock:
+            self.seen += [Record(r.partition, r.key, r.value, offset=r.offset) for r in records]
+
+    def run(self) -> None:
+        from barnabas.client.consumer import Consumer
+
+        consumer = Consumer(self.config)
+        consumer.subscribe(self.topics, listener=self)
+        try:
+            while not self.stopping.is_set():
+                self.see(consumer.poll(POLL_S))
+        finally:
+            consumer.close()
+
+
+class AsyncBarnabasMember(BarnabasMember):
+    def run(self) -> None:
+        asyncio.run(self.main())
+
+    async def main(self) -> None:
+        from barnabas.client.consumer import AsyncConsumer
+
+        consumer = AsyncConsumer(self.config)
+        consumer.subscribe(self.topics, listener=self)
+        try:
+            while not self.stopping.is_set():
+                self.see(await consumer.poll(POLL_S))
+        finally:
+            await consumer.close()
 
 
 class RemoteMember(Member):

@@ -87,7 +87,7 @@ def cluster(data: Path) -> Any:
             consumer.subscribe(["alpha"])
             got = 0
             while got < 5:
-                got += len(consumer.poll(1_000, 5 - got))
+                got += len(consumer.poll(1.0, 5 - got))
             consumer.commit()
         yield running
 

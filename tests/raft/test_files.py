@@ -120,7 +120,11 @@ class TestEnsemble:
             (None, None, "format the directory first"),
             (MetaProperties("c", 1, ID), None, "format the missing ones"),
             (MetaProperties("c", 1, ID), MetaProperties("x", 1, ID), "different clusters"),
-            (MetaProperties("c", 1, ID), MetaProperties("c", 2, ID), "Stored node id 2"),
+            (
+                MetaProperties("c", 1, ID),
+                MetaProperties("c", 2, ID),
+                "belongs to node 2, .* this node is 1",
+            ),
             (MetaProperties("c", 1, ID), MetaProperties("c", 1, ID), "a copy of the other"),
         ],
     )

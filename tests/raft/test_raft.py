@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from barnabas.raft.ballot import Ballot
-from barnabas.raft.connections import NEVER_MS
+from barnabas.raft.connections import NEVER_MS, Send
 from barnabas.raft.errors import LogCorrupt, NotLeader, StorageError
 from barnabas.raft.leader import Leader
 from barnabas.raft.log import LogBatch
@@ -18,6 +20,7 @@ from barnabas.record.control import ControlRecord, ControlType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.message import Message
+from barnabas.wire.messages.fetch import FetchResponse
 from barnabas.wire.messages.vote import (
     VoteRequest,
     VoteRequestPartitionData,
@@ -88,6 +91,46 @@ def test_a_node_that_is_no_voter_of_its_configuration_does_not_start() -> None:
 def test_a_node_that_knows_nobody_does_not_start() -> None:
     with pytest.raises(StorageError, match=r"controller\.quorum\.bootstrap\.servers"):
         Node(4).start(NOW_MS)
+
+
+# ---- other clusters
+
+
+def fetches(node: Node, now_ms: int) -> list[Send]:
+    assert node.raft is not None
+    node.raft.tick(now_ms)
+    return [send for send in node.raft.take_sends() if send.key is ApiKey.FETCH]
+
+
+def test_a_node_among_strangers_stops_and_says_whom_it_met(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was given another cluster's addresses, or another cluster's directory."""
+    node = Node(4, can_vote=False, bootstrap=[1, 2])
+    raft = node.start(NOW_MS)
+    foreign = FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    now_ms, asked = NOW_MS, 0
+    while raft.failure is None:
+        now_ms += 1
+        for send in fetches(node, now_ms):
+            asked += 1
+            raft.answered(send, foreign, now_ms)
+        assert asked < 100
+    assert isinstance(raft.failure, StorageError)
+    said = rf"belongs to the cluster {CLUSTER_ID}, but the controllers at n1:9093, n2:9093 belong"
+    assert re.search(said, str(raft.failure))
+    assert sum("belongs to another cluster" in text for text in caplog.messages) == 2
+
+
+def test_one_stranger_among_friends_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(4, can_vote=False, bootstrap=[1, 2])
+    raft = node.start(NOW_MS)
+    foreign = FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    for now_ms in range(NOW_MS, NOW_MS + 2_000):
+        for send in fetches(node, now_ms):
+            raft.answered(send, foreign if send.host == "n1" else None, now_ms)
+    assert raft.failure is None
+    assert sum("belongs to another cluster" in text for text in caplog.messages) == 1
 
 
 # ---- failing disks

@@ -51,6 +51,19 @@ def test_a_write_that_fails_takes_one_directory_offline(node: Replicas) -> None:
     assert "/b/.kafka_cleanshutdown" not in node.disk.names
 
 
+def test_a_directory_that_fails_as_an_epoch_begins_keeps_no_other_partition_from_its_own(
+    node: Replicas,
+) -> None:
+    lost, kept = in_directory(node, "/b"), in_directory(node, "/a")
+    node.fail("/b")
+    node.replicas.apply_topic(topic("t", 4, epoch=9))
+    epochs = {p.index: p.leader_epoch for p in node.replicas.partitions.values()}
+    assert set(epochs.values()) == {9}
+    assert node.replicas.offline == {("t", index) for index in lost}
+    for index in kept:
+        assert node.produce(b"2", index=index).answer == (ErrorCode.NONE, 1)
+
+
 def test_who_waits_for_a_partition_that_goes_offline_is_told(node: Replicas) -> None:
     (index, *_) = in_directory(node, "/b")
     told: list[Results] = []

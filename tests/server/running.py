@@ -64,6 +64,15 @@ async def running(data: Path, **overrides: object) -> AsyncIterator[Running]:
         await node.stop()
 
 
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file below a data directory but the lock."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
 async def create_topic(peer: Peer, name: str, partitions: int = 1, **configs: str) -> None:
     topic = create_topics.CreatableTopic(
         name=name,

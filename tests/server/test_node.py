@@ -14,6 +14,9 @@ import pytest
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definition import ConfigError
+from barnabas.raft.errors import StorageError
+from barnabas.raft.snapshot import write_snapshot
+from barnabas.record.batch import iterate_batches
 from barnabas.server.broker_state import BrokerState
 from barnabas.server.development import development_node
 from barnabas.server.node import Node, real_world
@@ -21,6 +24,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from tests.server.running import (
     brokers,
+    contents,
     create_topic,
     fetch_request,
     produce_request,
@@ -215,6 +219,73 @@ def test_directories_of_two_clusters(tmp_path: Path) -> None:
     said = failing(tmp_path, log_dirs=f"{data},{other}")
     assert "Invalid cluster.id in" in said
     assert "AAAAAAAAAAAAAAAAAAAAAA" in said
+
+
+def another_node(data: Path) -> str:
+    meta = data / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=8"))
+    return r"belongs to node 8, .* and this node is 1"
+
+
+def no_quorum_state(data: Path) -> str:
+    (data / "__cluster_metadata-0" / "quorum-state").write_bytes(b"")
+    return r"quorum-state is corrupt .* format it anew"
+
+
+def half_a_snapshot(data: Path) -> str:
+    path = data / "__cluster_metadata-0" / f"{4:020}-{1:010}.checkpoint"
+    path.write_bytes(write_snapshot([b"x"], epoch=1, now_ms=0, last_contained_timestamp_ms=0)[:-9])
+    return r"checkpoint is damaged.* Put a sound copy"
+
+
+def no_footer(data: Path) -> str:
+    path = data / "__cluster_metadata-0" / f"{4:020}-{1:010}.checkpoint"
+    whole = write_snapshot([b"x"], epoch=1, now_ms=0, last_contained_timestamp_ms=0)
+    *_, (_, last, _) = iterate_batches(whole)
+    path.write_bytes(whole[:last])
+    return r"checkpoint is not complete: it has no footer"
+
+
+@pytest.mark.parametrize("spoil", [another_node, no_quorum_state, half_a_snapshot, no_footer])
+@on_loop
+async def test_a_directory_that_is_refused_stays_as_it_is(
+    tmp_path: Path, spoil: Callable[[Path], str]
+) -> None:
+    """Before it is known whose they are and that they are sound, not even the logs are loaded: that
+    would cut off what looks damaged and take away the mark of a clean shutdown."""
+    async with running(tmp_path) as run:
+        peer = await run.connect()
+        await create_topic(peer, "kept")
+        assert await send(peer, "kept", b"v") == 0
+    problem = spoil(tmp_path)
+    before = contents(tmp_path)
+    again = development_node(
+        data=str(tmp_path), port=0, overrides={"barnabas.format.if.empty": "false"}
+    )
+    with pytest.raises(StorageError, match=problem):
+        await again.start()
+    assert contents(tmp_path) == before
+
+
+@on_loop
+async def test_a_start_that_is_given_up_leaves_the_logs_clean(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        peer = await run.connect()
+        await create_topic(peer, "kept")
+    mark = tmp_path / ".kafka_cleanshutdown"
+    before = mark.read_bytes()
+    nobody = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "127.0.0.1:9",
+              "controller.listener.names": "CONTROLLER"}  # fmt: skip
+    node = development_node(data=str(tmp_path), port=0, overrides=nobody)
+    start = asyncio.ensure_future(node.start())
+    while not node.logs.logs:
+        await asyncio.sleep(0.002)
+    assert not mark.exists()
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    assert node.lifecycle.state is BrokerState.NOT_RUNNING
+    assert mark.read_bytes() == before
 
 
 def a_file(path: Path) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.cli.conftest import environment
 from tests.cli.served import Served, serve
 from tests.peers.wire_connection import Wire
 from tests.server.running import fetch_request, produce_request
@@ -44,6 +49,29 @@ def test_sigterm_answers_who_waits_and_ends_well(tmp_path: Path) -> None:
         # Read before the signal: answered; after it: the connection was closed.
         assert answer is None or answer[:4] == wire.correlation_id.to_bytes(4, "big")
         assert served.process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_start_that_waits_for_others(tmp_path: Path, number: int) -> None:
+    settings = {
+        "process.roles": "broker",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:9",
+        "log.dirs": str(tmp_path / "data"),
+        "barnabas.format.if.empty": "true",
+    }
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    command = [sys.executable, "-m", "barnabas.cli.main", "server", "start", str(file)]
+    with subprocess.Popen(command, env=environment(None), stderr=subprocess.PIPE) as process:
+        until(lambda: (tmp_path / "data" / "__cluster_metadata-0" / "partition.metadata").exists()
+              or process.poll() is not None)  # fmt: skip
+        process.send_signal(number)
+        assert process.wait(DEADLINE_S) == 0
+        assert process.stderr is not None
+        assert b"before the start was over" in process.stderr.read()
 
 
 def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.raft.follower import Follower
+from barnabas.raft.prospective import Prospective
+from barnabas.raft.resigned import Resigned
+from barnabas.raft.unattached import Unattached
+from barnabas.replica.delayed_produce import Awaited
+from barnabas.replica.fetcher import FollowerFetcher
 from barnabas.replica.partition import Partition
 from barnabas.sim.simulation import Simulation
 from barnabas.sim.soak import run_seeds
+from barnabas.wire.errors import ErrorCode
 
 COUNTS = {1: 100, 3: 100, 5: 24}
 
@@ -49,6 +56,60 @@ def test_a_leader_that_does_not_wait_for_its_followers_is_caught(
     failure = first_failure(nodes=3)
     assert failure is not None
     assert "in sync" in failure
+
+
+def test_a_leader_that_acknowledges_what_it_alone_has_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def check(self: Awaited) -> bool:
+        self.settled, self.code = True, ErrorCode.NONE
+        return True
+
+    monkeypatch.setattr(Awaited, "check", check)
+    failure = first_failure(nodes=3)
+    assert failure is not None
+    assert "nowhere committed" in failure
+
+
+def test_a_leader_that_counts_followers_as_in_sync_too_early_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def expand(self, follower, log):  # type: ignore[no-untyped-def]
+        eligible = self.isr_manager.is_eligible(follower.broker_id, follower.broker_epoch)
+        if self.pending is None and eligible:
+            self._propose([*self.isr, follower.broker_id])
+
+    monkeypatch.setattr(Partition, "_maybe_expand", expand)
+    failure = first_failure(nodes=3)
+    assert failure is not None
+    assert "in sync" in failure
+
+
+def test_a_follower_that_cuts_to_its_own_high_watermark_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Kafka did before leader epochs (KIP-101)."""
+    add = FollowerFetcher.add
+
+    def forgetful(self: FollowerFetcher, partition: Partition) -> None:
+        log = partition.online_log()
+        log.truncate_to(log.high_watermark)
+        add(self, partition)
+
+    monkeypatch.setattr(FollowerFetcher, "add", forgetful)
+    assert first_failure(nodes=3) is not None
+
+
+def test_a_voter_that_votes_for_anybody_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state in (Unattached, Prospective, Follower, Resigned):
+        would_vote = state.would_vote
+
+        def anybody(self, candidate, up_to_date, *, pre_vote, would_vote=would_vote):  # type: ignore[no-untyped-def]
+            return would_vote(self, candidate, True, pre_vote=pre_vote)
+
+        monkeypatch.setattr(state, "would_vote", anybody)
+    failure = first_failure(nodes=5)
+    assert failure is not None
 
 
 def test_a_coordinator_that_forgets_commits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

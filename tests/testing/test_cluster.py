@@ -26,14 +26,14 @@ def example(name: str) -> str:
 
 def produce(cluster: Cluster, topic: str, value: str) -> None:
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
-        producer.wait(producer.send(topic, value))
+        producer.send(topic, value).result()
 
 
 def first_value(cluster: Cluster, topic: str) -> bytes | None:
     with Consumer({"bootstrap.servers": cluster.bootstrap_servers}) as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek((topic, 0), 0)
-        return consumer.poll(10_000)[0].value
+        return consumer.poll(10.0)[0].value
 
 
 def test_the_example_of_a_cluster_runs() -> None:

@@ -131,6 +131,8 @@ def _node_rows(found: Health) -> list[dict[str, Any]]:
                 if broker is None
                 else "fenced"
                 if node in found.cluster.fenced
+                else "silent"
+                if node in found.silent
                 else "running",
                 "controller": _controller_state(found, node),
                 "leads": found.leaders.get(node, 0) if broker is not None else None,

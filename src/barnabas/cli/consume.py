@@ -7,9 +7,10 @@ partitions are read until each has reached its stop, `-n` records were printed, 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -20,7 +21,9 @@ from barnabas.cli.record_format import Shown, as_data, compile_template
 
 if TYPE_CHECKING:
     from barnabas.cli.offsets import Range
+    from barnabas.client.administration.topics import OffsetAnswer
     from barnabas.client.consumer import Consumer
+    from barnabas.client.kernels_consumer import ConsumerRecord
 
 EPILOG = """\
 \b
@@ -171,10 +174,24 @@ class Printing:
         first = self.printed + 1
         show = self.show
         sys.stdout.buffer.write(
-            b"".join([show(Shown._make((*r, first + i))) for i, r in enumerate(records)])
+            b"".join([show(shown(record, first + i)) for i, record in enumerate(records)])
         )
         sys.stdout.buffer.flush()
         self.printed += len(records)
+
+
+def shown(record: ConsumerRecord, number: int) -> Shown:
+    return Shown(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        list(record.headers),
+        record.leader_epoch,
+        number,
+    )
 
 
 def _consume_ranges(
@@ -192,17 +209,14 @@ def _consume_ranges(
 
     options["auto.offset.reset"] = "earliest"
     with Consumer(options) as consumer:
-        names = choose_topics(consumer.admin, topics, regex)  # type: ignore[arg-type]
-        found = consumer.cluster.topics(names)
+        names = choose_topics(lambda: consumer.topics().values(), topics, regex)
+        found = {name: consumer.partitions_for(name) for name in names}
         places = [
-            (name, index)
-            for name in names
-            for index in sorted(found[name].partitions)
-            if not only or index in only
+            (name, index) for name in names for index in found[name] if not only or index in only
         ]
         missing = {i for i in only if not any(index == i for _, index in places)}
         if missing:
-            sizes = ", ".join(f"{n} has {len(found[n].partitions)}" for n in names)
+            sizes = ", ".join(f"{n} has {len(found[n])}" for n in names)
             raise exits.CommandError(
                 f"No partition {', '.join(map(str, sorted(missing)))}: {sizes} partitions.",
                 exits.NOT_FOUND,
@@ -222,22 +236,23 @@ def settle(
 ) -> dict[tuple[str, int], Settled]:
     """First offset, stop and present end of each partition."""
     from barnabas.cli import offsets
-    from barnabas.client.administration.topics import EARLIEST, LATEST
+    from barnabas.client.core.offsets import TopicPartition
 
-    start = consumer.offsets(dict.fromkeys(places, EARLIEST))
-    end = consumer.offsets(dict.fromkeys(places, LATEST))
-    at: dict[int, dict[tuple[str, int], Any]] = {}
+    start = consumer.beginning_offsets(places)
+    end = consumer.end_offsets(places)
+    at: dict[int, Mapping[Any, OffsetAnswer | None]] = {}
     for point in (wanted.start, wanted.stop):
         if point is not None and point.is_time:
-            at[point.value] = consumer.offsets(dict.fromkeys(places, point.value))
+            moment = max(point.value, 0)
+            at[point.value] = consumer.offsets_for_times(dict.fromkeys(places, moment))
     ranges = {}
     for place in places:
 
         def at_time(moment: int, place: tuple[str, int] = place) -> int | None:
-            found: int = at[moment][place].offset
-            return None if found < 0 else found
+            found = at[moment][place]
+            return None if found is None else found.offset
 
-        held = offsets.Held(start[place].offset, end[place].offset)
+        held = offsets.Held(start[TopicPartition(*place)], end[TopicPartition(*place)])
         first, stop = offsets.resolve(wanted, held, at_time)
         ranges[place] = Settled(first, stop, held.end)
     return ranges
@@ -257,27 +272,34 @@ def _read(
     firsts = {place: r.first for place, r in ranges.items() if r.first > r.end}
     last = time.monotonic()
     while active and not printing.enough:
-        records: list[Any] = consumer.poll(_wait_ms(idle_ms, last))
+        records = consumer.poll(_wait_s(idle_ms, last))
         if stops:
-            records = [r for r in records if r[2] < stops.get((r[0], r[1]), r[2] + 1)]
+            records = [
+                r for r in records if r.offset < stops.get((r.topic, r.partition), r.offset + 1)
+            ]
         if firsts:
-            records = [r for r in records if r[2] >= firsts.get((r[0], r[1]), 0)]
+            records = [r for r in records if r.offset >= firsts.get((r.topic, r.partition), 0)]
         if records:
             printing.write(records)
             last = time.monotonic()
         elif idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms:
             break
-        done = [p for p in active if p in stops and consumer.position(p) >= stops[p]]
+        done = [p for p in active if p in stops and _position(consumer, p) >= stops[p]]
         if done:
             active = [p for p in active if p not in done]
             consumer.assign(active)
     return exits.OK
 
 
-def _wait_ms(idle_ms: int | None, last: float) -> float:
+def _position(consumer: Consumer, place: tuple[str, int]) -> int:
+    known = consumer.position_now(place)
+    return -1 if known is None else known
+
+
+def _wait_s(idle_ms: int | None, last: float) -> float:
     if idle_ms is None:
-        return 1_000
-    return max(min(1_000, idle_ms - (time.monotonic() - last) * 1000), 1)
+        return 1.0
+    return max(min(1.0, idle_ms / 1000 - (time.monotonic() - last)), 0.001)
 
 
 def _consume_group(
@@ -295,21 +317,22 @@ def _consume_group(
     printing = Printing(show, count)
     with Consumer(options) as consumer:
         if regex:
-            consumer.subscribe(pattern="|".join(f"(?:{t})\\Z" for t in topics))
+            consumer.subscribe(re.compile("|".join(f"\\A(?:{t})\\Z" for t in topics)))
         else:
-            consumer.cluster.topics(list(topics))
+            for topic in topics:
+                consumer.partitions_for(topic)
             consumer.subscribe(topics)
         last = time.monotonic()
         try:
             while not printing.enough:
                 left = 10_000 if printing.left is None else printing.left
-                records = consumer.poll(_wait_ms(idle_ms, last), left)
+                records = consumer.poll(_wait_s(idle_ms, last), left)
                 if records:
                     printing.write(records)
                     consumer.commit()
                     last = time.monotonic()
                 elif (idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms) or (
-                    exit_at_end and consumer.assignment and _at_end(consumer)
+                    exit_at_end and consumer.assignment() and _at_end(consumer)
                 ):
                     break
         except KeyboardInterrupt:
@@ -322,7 +345,4 @@ def _consume_group(
 
 
 def _at_end(consumer: Consumer) -> bool:
-    return all(
-        0 <= consumer.high_watermark(place) <= consumer.position(place)
-        for place in consumer.assignment
-    )
+    return all(consumer.lag(place) == 0 for place in consumer.assignment())

@@ -2,8 +2,9 @@
 
 `look` asks a cluster and gives a `Health`: the verdict, the nodes and the troubled partitions. A
 replica out of the ISR has one reason, the first that holds: its broker is not registered, is fenced,
-cannot be asked, has lost the directory, or the replica is new or behind. Everything comes from
-requests that any client may send.
+cannot be asked, has lost the directory, or the replica is new or behind. Every broker is asked, because
+one that has just died counts as alive until its session ends. Everything comes from requests that any
+client may send.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Health:
     partitions: int
     moving: int
     troubles: list[Trouble]
+    silent: Mapping[int, str] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
     replicas: dict[int, int] = field(default_factory=dict)
 
@@ -87,15 +89,14 @@ def look(admin: Admin) -> Health:
         moving = dict(admin.list_partition_reassignments())
     except ClientError:
         moving = {}
-    missing = {
-        replica
-        for topic in topics
-        for p in topic.partitions.values()
-        for replica in p.replicas
-        if replica not in p.isr
-    }
     alive = {b.node_id for b in cluster.brokers} - cluster.fenced
-    directories, silent = _directories(admin, sorted(missing & alive))
+    missing: dict[int, list[TopicPartition]] = {broker: [] for broker in sorted(alive)}
+    for topic in topics:
+        for p in topic.partitions.values():
+            for replica in p.replicas:
+                if replica in missing and replica not in p.isr:
+                    missing[replica].append((topic.name, p.partition))
+    directories, silent = _directories(admin, missing)
     troubles = []
     for topic in topics:
         for p in topic.partitions.values():
@@ -121,6 +122,7 @@ def look(admin: Admin) -> Health:
         sum(len(t.partitions) for t in topics),
         len(moving),
         troubles,
+        silent,
     )
     for topic in topics:
         for p in topic.partitions.values():
@@ -162,16 +164,17 @@ def _minimums(admin: Admin, topics: list[TopicInfo]) -> dict[str, int]:
 
 
 def _directories(
-    admin: Admin, brokers: list[int]
+    admin: Admin, wanted: Mapping[int, list[TopicPartition]]
 ) -> tuple[dict[int, list[LogDir]], dict[int, str]]:
-    """The log directories of these brokers, and why some could not be asked."""
+    """The log directories of these brokers with the partitions wanted, and why some could not be
+    asked."""
     from barnabas.client.errors import ClientError
 
     found: dict[int, list[LogDir]] = {}
     silent: dict[int, str] = {}
-    for broker in brokers:
+    for broker, partitions in wanted.items():
         try:
-            found.update(admin.describe_log_dirs([broker], timeout_ms=SILENT_MS))
+            found.update(admin.describe_log_dirs([broker], partitions, timeout_ms=SILENT_MS))
         except ClientError as error:
             code = getattr(error, "code", None)
             silent[broker] = type(error).__name__ if code is None else code.name
@@ -224,6 +227,9 @@ def _judge(health: Health) -> None:
     if health.cluster.fenced:
         fenced = ", ".join(map(str, sorted(health.cluster.fenced)))
         light.append(f"fenced brokers: {fenced}")
+    if health.silent:
+        told = ", ".join(f"{broker} ({why})" for broker, why in sorted(health.silent.items()))
+        light.append(f"brokers that do not answer, and are not fenced yet: {told}")
     light += _quorum_problems(health.quorum)
     less = health.count(UNDER_REPLICATED)
     if less:

@@ -6,6 +6,7 @@ with bounded relative error, so that a run of any length needs constant memory.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.client.core.accumulator import Batch
+    from barnabas.client.consumer import Consumer
+    from barnabas.client.core.batch import ProducerBatch
 
 _PRECISION_BITS = 6
 WINDOW_S = 1.0
@@ -106,24 +108,24 @@ def produce_load(
     from barnabas.client.producer import Producer
 
     progress = Progress()
-    waiting: deque[tuple[Batch, list[int], int]] = deque()
-    open_batches: dict[int, tuple[Batch, list[int]]] = {}
+    waiting: deque[tuple[ProducerBatch, list[int], int]] = deque()
+    open_batches: dict[int, tuple[ProducerBatch, list[int]]] = {}
     with Producer(options) as producer:
-        producer.partitions(topic)
+        producer.partitions_for(topic)
         started = window_started = time.perf_counter()
         for index in range(count):
             payload = next(payloads)
-            sent_at = time.perf_counter_ns()
+            sent_at = time.monotonic_ns()
             if index == warmup:
                 progress.warm_at_s = time.perf_counter() - started
             delivery = producer.send(topic, payload)
             batch = delivery.batch
-            known = open_batches.get(delivery.partition)
+            known = open_batches.get(batch.partition)
             if known is not None and known[0] is batch:
                 known[1].append(sent_at)
             else:
                 times = [sent_at]
-                open_batches[delivery.partition] = (batch, times)
+                open_batches[batch.partition] = (batch, times)
                 waiting.append((batch, times, len(payload)))
             if index & 63 == 0:
                 _collect(waiting, progress, warmup)
@@ -141,7 +143,9 @@ def produce_load(
     return progress
 
 
-def _collect(waiting: deque[tuple[Batch, list[int], int]], progress: Progress, warmup: int) -> None:
+def _collect(
+    waiting: deque[tuple[ProducerBatch, list[int], int]], progress: Progress, warmup: int
+) -> None:
     """Take in the batches that were acknowledged; a few records stand for each batch."""
     while waiting and waiting[0][0].done:
         batch, times, size = waiting.popleft()
@@ -158,7 +162,7 @@ def _collect(waiting: deque[tuple[Batch, list[int], int]], progress: Progress, w
         for sample in range(samples):
             at = sample * (records - 1) // max(samples - 1, 1)
             weight = (sample + 1) * records // samples - sample * records // samples
-            latency_us = (batch.done_at_ns - times[at]) // 1000
+            latency_us = (int(batch.done_at * 1e9) - times[at]) // 1000
             progress.window.add(latency_us, weight)
             progress.total.add(latency_us, weight)
             if progress.records > warmup:
@@ -181,7 +185,7 @@ def consume_load(
     timeout_ms: int,
     watch: Watch,
     *,
-    decode: bool = True,
+    columns: bool = False,
     pattern: str | None = None,
 ) -> tuple[Progress, float, bool]:
     """Read `count` records; the time until the first, and whether time ran out before all came."""
@@ -191,16 +195,15 @@ def consume_load(
     with Consumer({"max.poll.records": 50_000, **options}) as consumer:
         started = window_started = time.perf_counter()
         if pattern is not None:
-            consumer.subscribe(pattern=f"(?:{pattern})\\Z")
+            consumer.subscribe(re.compile(f"\\A(?:{pattern})\\Z"))
         elif consumer.settings.group_id is not None:
             consumer.subscribe(topics)
         else:
-            found = consumer.cluster.topics(topics)
-            consumer.assign([(n, i) for n in topics for i in sorted(found[n].partitions)])
+            consumer.assign([(n, i) for n in topics for i in consumer.partitions_for(n)])
         first_s = 0.0
         last = time.perf_counter()
         while progress.records < count:
-            records, size = _poll(consumer, decode)
+            records, size = _poll(consumer, columns)
             now = time.perf_counter()
             if records:
                 first_s = first_s or now - started
@@ -219,44 +222,40 @@ def consume_load(
     return progress, first_s, False
 
 
-def _poll(consumer: Any, decode: bool) -> tuple[int, int]:
-    if decode:
-        records = consumer.poll(200)
-        size = sum((len(r[4]) if r[4] else 0) + (len(r[5]) if r[5] else 0) for r in records)
-        return len(records), size
-    count = size = 0
-    for _state, batch in consumer.poll_batches(200):
-        count += batch.header.record_count
-        size += batch.header.size_in_bytes
-    return count, size
+def _poll(consumer: Consumer, columns: bool) -> tuple[int, int]:
+    if columns:
+        batch = consumer.poll_arrow(0.2)
+        return batch.num_rows, sum(batch.column(name).nbytes for name in ("key", "value"))
+    records = consumer.poll(0.2)
+    size = sum(max(r.serialized_key_size, 0) + max(r.serialized_value_size, 0) for r in records)
+    return len(records), size
 
 
 def round_trips(
     options: dict[str, Any], topic: str, count: int, payload: bytes, watch: Watch
 ) -> Progress:
     """Send one record, read it back, and so on: the latency from send to receipt."""
-    from barnabas.client.administration.topics import LATEST
     from barnabas.client.consumer import Consumer
     from barnabas.client.producer import Producer
 
     progress = Progress()
     with Producer({**options, "linger.ms": 0}) as producer, Consumer(options) as consumer:
-        producer.partitions(topic)
-        found = consumer.cluster.topics([topic])[topic]
-        places = [(topic, index) for index in sorted(found.partitions)]
+        producer.partitions_for(topic)
+        places = [(topic, index) for index in consumer.partitions_for(topic)]
         consumer.assign(places)
-        for place, answer in consumer.offsets(dict.fromkeys(places, LATEST)).items():
-            consumer.seek(place, answer.offset)
-        consumer.poll(0)
+        consumer.seek_to_end()
+        for place in places:
+            consumer.position(place)
+        consumer.poll(0.0)
         started = window_started = time.perf_counter()
         for _ in range(count):
             sent_at = time.perf_counter_ns()
             delivery = producer.send(topic, payload)
             records: list[Any] = []
             while not records:
-                records = consumer.poll(10_000)
-                if delivery.error is not None:
-                    raise delivery.error
+                records = consumer.poll(10.0)
+                if delivery.done():
+                    delivery.result()
             latency_us = (time.perf_counter_ns() - sent_at) // 1000
             progress.records += 1
             progress.size += len(payload)

@@ -128,7 +128,7 @@ def produce(
     metavar="DURATION",
     help="Give up when nothing came for so long.",
 )
-@click.option("--no-decode", is_flag=True, help="Count batches without decoding their records.")
+@click.option("--arrow", is_flag=True, help="Read columns instead of records (needs pyarrow).")
 @connection_options
 @format_option
 def consume(
@@ -136,7 +136,7 @@ def consume(
     count: int,
     group: str | None,
     timeout: str,
-    no_decode: bool,
+    arrow: bool,
     connect: Connect,
     out: Output,
 ) -> int:
@@ -154,7 +154,7 @@ def consume(
     line = LiveLine(count)
     try:
         progress, first_s, gave_up = consume_load(
-            options, list(topics), count, timeout_ms, line, decode=not no_decode
+            options, list(topics), count, timeout_ms, line, columns=arrow
         )
     finally:
         line.clear()

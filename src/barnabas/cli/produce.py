@@ -15,7 +15,8 @@ from barnabas.cli.output import Output, format_option
 from barnabas.cli.record_input import Incoming
 
 if TYPE_CHECKING:
-    from barnabas.client.core.accumulator import Delivery
+    from barnabas.client.core.batch import RecordMetadata
+    from barnabas.client.errors import ClientError
 
 EPILOG = """\
 \b
@@ -138,13 +139,13 @@ def _send_all(
 
     failures: list[BaseException] = []
 
-    def report(delivery: Delivery) -> None:
-        if delivery.error is not None:
-            if not failures or str(failures[-1]) != str(delivery.error):
-                complain(str(delivery.error))
-            failures.append(delivery.error)
+    def report(metadata: RecordMetadata, error: ClientError | None) -> None:
+        if error is not None:
+            if not failures or str(failures[-1]) != str(error):
+                complain(str(error))
+            failures.append(error)
         elif not quiet:
-            _print_delivery(delivery, out)
+            _print_delivery(metadata, out)
 
     with Producer(options) as producer:
         try:
@@ -155,7 +156,7 @@ def _send_all(
                     record.key if record.key is not None else key,
                     partition=record.partition if partition is None else partition,
                     timestamp_ms=record.timestamp_ms if timestamp_ms is None else timestamp_ms,
-                    headers=(*headers, *record.headers),
+                    headers=(*headers, *record.headers) or None,
                     on_delivery=report,
                 )
         except ValueError as error:
@@ -165,11 +166,11 @@ def _send_all(
     return exits.worst([exits.code_for(error) or exits.FAILED for error in failures])
 
 
-def _print_delivery(delivery: Delivery, out: Output) -> None:
+def _print_delivery(metadata: RecordMetadata, out: Output) -> None:
     where = {
-        "topic": delivery.topic,
-        "partition": delivery.partition,
-        "offset": delivery.offset if delivery.offset >= 0 else None,
+        "topic": metadata.topic,
+        "partition": metadata.partition,
+        "offset": metadata.offset if metadata.offset >= 0 else None,
     }
     if out.format == "json":
         print(json.dumps(where))
@@ -181,4 +182,4 @@ def _print_delivery(delivery: Delivery, out: Output) -> None:
         offset = (
             "unknown offset (acks=0)" if where["offset"] is None else f"offset {where['offset']}"
         )
-        print(f"{delivery.topic}-{delivery.partition} {offset}")
+        print(f"{metadata.topic}-{metadata.partition} {offset}")

@@ -158,9 +158,9 @@ def propose(
         factor = replication_factor or len(target.replicas)
         if factor > len(racks):
             raise CommandError(
-                f"The target replication factor of {factor} cannot be reached because only "
-                f"{len(racks)} broker(s) are registered or some brokers have all their log "
-                "directories cordoned."
+                f"{place[0]}-{place[1]} needs {factor} brokers, one for each replica, and there are "
+                f"only {len(racks)} to choose from ({', '.join(map(str, racks)) or 'none'}). Name more "
+                "brokers, or ask for fewer replicas."
             )
         chosen: list[int] = []
         for broker in target.replicas:

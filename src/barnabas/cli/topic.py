@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,7 +41,10 @@ def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
 
 
 def choose_topics(
-    admin: Admin, names: Sequence[str], regex: bool, internal: bool = False
+    list_topics: Callable[[], Iterable[TopicInfo]],
+    names: Sequence[str],
+    regex: bool,
+    internal: bool = False,
 ) -> list[str]:
     """The topics that names or regular expressions stand for; NotFound when there is none."""
     if not regex:
@@ -52,7 +55,7 @@ def choose_topics(
         raise click.UsageError(f"not a regular expression: {error}") from None
     found = [
         t.name
-        for t in admin.list_topics()
+        for t in list_topics()
         if (internal or not t.internal) and any(p.fullmatch(t.name) for p in patterns)
     ]
     if not found:
@@ -216,7 +219,7 @@ def describe(
     from barnabas.client.errors import ClientError
 
     with connect.admin() as admin:
-        chosen = choose_topics(admin, names, regex)
+        chosen = choose_topics(admin.list_topics, names, regex)
         answers = admin.describe_topics(chosen)
         topics = [t for t in answers.values() if not isinstance(t, ClientError)]
         held = _offsets_of(admin, topics)
@@ -390,7 +393,7 @@ def delete(
     from barnabas.client.administration.topics import TopicOutcome
 
     with connect.admin() as admin:
-        chosen = choose_topics(admin, names, regex)
+        chosen = choose_topics(admin.list_topics, names, regex)
         if dry_run:
             outcomes = [
                 TopicOutcome(name, answer if isinstance(answer, Exception) else None)  # type: ignore[arg-type]
@@ -424,7 +427,7 @@ def offsets(
     except ValueError as error:
         raise click.UsageError(f"--at: {error}.") from None
     with connect.admin() as admin:
-        chosen = choose_topics(admin, names, regex)
+        chosen = choose_topics(admin.list_topics, names, regex)
         answers = admin.describe_topics(chosen)
         topics = [t for t in answers.values() if not isinstance(t, Exception)]
         held = _offsets_of(admin, topics)

@@ -189,8 +189,6 @@ def announce(node: Node, format_name: str) -> None:
         Output(format_name).data(facts)
         sys.stdout.flush()
         return
-    option = "" if facts["bootstrap"] == "localhost:9092" else f" -b {facts['bootstrap']}"
-    command = this_command()
     print(
         f"Barnabas is up: bootstrap={facts['bootstrap']}\n"
         f"  listens on  {', '.join(listeners)}\n"
@@ -198,12 +196,24 @@ def announce(node: Node, format_name: str) -> None:
         f"  cluster id  {facts['cluster_id']}\n"
         f"{metrics}"
         "\n"
-        "Try in another terminal:\n"
-        f"  {command} topic create orders --partitions 3{option}\n"
-        f"  echo 'hello' | {command} produce orders{option}\n"
-        f"  {command} consume orders -o start -e{option}\n",
+        "Try in another terminal:",
+        *_first_steps(node),
+        "",
+        sep="\n",
         flush=True,
     )
+
+
+def _first_steps(node: Node) -> list[str]:
+    command, bootstrap = this_command(), node.bootstrap_servers
+    if not node.config.is_broker:
+        return [f"  {command} quorum describe -C {bootstrap}"]
+    option = "" if bootstrap == "localhost:9092" else f" -b {bootstrap}"
+    return [
+        f"  {command} topic create orders --partitions 3{option}",
+        f"  echo 'hello' | {command} produce orders{option}",
+        f"  {command} consume orders -o start -e{option}",
+    ]
 
 
 def this_command() -> str:

@@ -10,6 +10,7 @@ in place of an answer that failed; calls about one thing raise. The parts are in
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -21,32 +22,42 @@ from barnabas.client.administration.replicas import ReplicaAdmin
 from barnabas.client.administration.topics import TopicAdmin
 from barnabas.client.cluster import Cluster
 from barnabas.client.faces import blocking
+from barnabas.client.lifetime import look_after, warn_unclosed
 from barnabas.client.pump import Pump
 from barnabas.client.reactor import Reactor
-from barnabas.client.settings import ClientSettings, load
+from barnabas.client.settings import AdminSettings, gather
 
 
 class AdminEngine(TopicAdmin, GroupAdmin, ConfigAdmin, NodeAdmin, QuorumAdmin, ReplicaAdmin):
     """The calls, as coroutines over a cluster."""
 
-    def __init__(self, settings: ClientSettings, reactor: Reactor, patience_ms: float = 0) -> None:
-        super().__init__(Cluster(settings, reactor, patience_ms=patience_ms))
+    def __init__(self, settings: AdminSettings, reactor: Reactor, patience_ms: float = 0) -> None:
+        retries = settings.retries
+        super().__init__(Cluster(settings, reactor, patience_ms=patience_ms, most_retries=retries))
+
+    async def close(self) -> None:
+        """End the connections. Idempotent."""
+        self.cluster.close()
 
 
 class AsyncAdmin(AdminEngine):
     """Options are Kafka's, with underscores as keywords or with dots in a dict."""
 
     def __init__(
-        self, options: Mapping[str, Any] | None = None, /, *, patience_ms: float = 0, **more: Any
+        self,
+        options: Mapping[str, Any] | AdminSettings | None = None,
+        /,
+        *,
+        patience_ms: float = 0,
+        **more: Any,
     ) -> None:
         from barnabas.client.looping import AsyncioReactor
 
-        settings = load(ClientSettings, {**(options or {}), **more})
+        settings = gather(AdminSettings, options, more)
         super().__init__(settings, AsyncioReactor(), patience_ms)
 
-    async def close(self) -> None:
-        """End the connections. Idempotent."""
-        self.cluster.close()
+    def __del__(self) -> None:
+        warn_unclosed(self, getattr(self, "cluster", None))
 
     async def __aenter__(self) -> AsyncAdmin:
         return self
@@ -64,12 +75,17 @@ class Admin:
     """Options are Kafka's, with underscores as keywords or with dots in a dict."""
 
     def __init__(
-        self, options: Mapping[str, Any] | None = None, /, *, patience_ms: float = 0, **more: Any
+        self,
+        options: Mapping[str, Any] | AdminSettings | None = None,
+        /,
+        *,
+        patience_ms: float = 0,
+        **more: Any,
     ) -> None:
-        self._options = {**(options or {}), **more}
-        settings = load(ClientSettings, self._options)
+        self._settings = gather(AdminSettings, options, more)
         self._pump = Pump()
-        self._engine = AdminEngine(settings, self._pump.reactor, patience_ms)
+        self._engine = AdminEngine(self._settings, self._pump.reactor, patience_ms)
+        look_after(self, self._pump, self._engine.cluster, self._engine.close)
 
     @property
     def cluster(self) -> Cluster:
@@ -82,7 +98,7 @@ class Admin:
     def of_controller(self, host: str, port: int) -> Admin:
         """Another client with the same options, which asks one controller only."""
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        return Admin({**self._options, "bootstrap.controllers": place})
+        return Admin(replace(self._settings, bootstrap_controllers=place))
 
     ask_any = blocking(AdminEngine.ask_any)
 

@@ -6,8 +6,9 @@ calls. `send` is the hot one: it takes a request to a broker and calls back. The
 the time is up, and then says what it waited for and what the last attempt answered.
 
 The bootstrap servers have the node ids -1, -2, ... until the cluster has said who they are; their
-connections then become those of the brokers. When no broker that the cluster named can be reached, the
-bootstrap servers are asked again.
+connections then become those of the brokers. When no broker that the cluster named can be reached, when
+for long none of them answered for metadata, or when one of them says so, the bootstrap servers are asked
+again (`metadata.recovery.strategy`).
 
 The first contact is different: when none of the bootstrap servers can be reached it fails at once,
 because for a person at a prompt a wrong address is likelier than a broker that is just starting
@@ -29,16 +30,21 @@ from barnabas.client.core.backoff import Backoff
 from barnabas.client.core.metadata import Broker, ClusterMetadata, TopicInfo, TopicPartition
 from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import (
+    AuthenticationError,
     BrokerError,
+    BrokerUnavailableError,
     ClientError,
     ClosedError,
     ConnectionFailure,
     NoBrokerReachable,
     RequestTimeout,
+    TlsError,
     broker_error,
 )
+from barnabas.client.options import INT_MAX
 from barnabas.client.reactor import Future, Reactor, Timer
 from barnabas.client.route import Route
+from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
 from barnabas.wire.errors import ErrorCode
 
@@ -55,11 +61,18 @@ class Cluster:
     """One for each client. Belongs to its reactor."""
 
     def __init__(
-        self, settings: ClientSettings, reactor: Reactor, *, patience_ms: float = 0
+        self,
+        settings: ClientSettings,
+        reactor: Reactor,
+        *,
+        patience_ms: float = 0,
+        most_retries: int = INT_MAX,
     ) -> None:
         self.settings = settings
         self.reactor = reactor
+        self.most_retries = most_retries
         self.patience_ms = patience_ms
+        self.security = Security(settings)
         self.metadata = ClusterMetadata()
         self.updated: list[Callable[[], object]] = []
         self.closed = False
@@ -70,6 +83,7 @@ class Cluster:
         self._updating: Future[None] | None = None
         self._update_wanted = False
         self._updated_at = float("-inf")
+        self._failing_since: float | None = None
         self._age_timer: Timer | None = None
         self._idle_timer: Timer | None = None
 
@@ -154,7 +168,12 @@ class Cluster:
         """The id of a broker to which there is a connection."""
         if self.closed:
             raise ClosedError("The client is closed.")
-        ready = [r for (_, purpose), r in self._routes.items() if not purpose and r.ready]
+        known = self.metadata.brokers
+        ready = [
+            route
+            for (node_id, purpose), route in self._routes.items()
+            if not purpose and route.ready and (node_id < 0 or node_id in known)
+        ]
         if ready:
             return min(ready, key=lambda route: route.in_flight).node_id
         started = self.reactor.now()
@@ -168,6 +187,9 @@ class Cluster:
                 except ConnectionFailure as failure:
                     failures.append(failure)
             waited_ms = (self.reactor.now() - started) * 1000
+            refusals = [f for f in failures if isinstance(f, (TlsError, AuthenticationError))]
+            if refusals and len(refusals) == len(failures):
+                raise refusals[0]  # they will not change their mind
             if waited_ms >= self.patience_ms:
                 raise NoBrokerReachable(failures, int(waited_ms))
             await self.reactor.sleep(backoff.next_ms() / 1000)
@@ -182,6 +204,8 @@ class Cluster:
 
     def _candidates(self) -> list[int]:
         known = sorted(self.metadata.brokers, key=lambda _id: self.reactor.random())
+        if known and self.settings.metadata_recovery_strategy == "none":
+            return known
         return known + [-1 - index for index in range(len(self._bootstrap))]
 
     def _watch_idle(self) -> None:
@@ -194,6 +218,12 @@ class Cluster:
         limit = self.reactor.now() - self.settings.connections_max_idle_ms / 1000
         for route in list(self._routes.values()):
             if route.ready and not route.in_flight and route.last_used_at < limit:
+                route.drop()
+
+    def drop(self, purpose: str) -> None:
+        """End the connections of a purpose; they are made again when they are needed."""
+        for (_, its_purpose), route in list(self._routes.items()):
+            if its_purpose == purpose:
                 route.drop()
 
     def close(self) -> None:
@@ -209,6 +239,14 @@ class Cluster:
             updating.cancel()
         for route in list(self._routes.values()):
             route.close()
+
+    def abandon(self) -> None:
+        """Closed, but nothing is told to anybody: the connections are another process's."""
+        self.closed = True
+
+    @property
+    def has_connections(self) -> bool:
+        return any(route.ready for route in self._routes.values())
 
     # -- requests as coroutines
 
@@ -258,6 +296,7 @@ class Cluster:
             what,
             lambda: self.request(node_id, request, what=what, timeout_ms=timeout_ms),
             timeout_ms=timeout_ms,
+            again=lambda error: error.retriable and not isinstance(error, BrokerUnavailableError),
         )
 
     async def request_any(self, request: Any, *, what: str, highest: int | None = None) -> Any:
@@ -336,16 +375,19 @@ class Cluster:
         limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.reactor.now() + limit_ms / 1000
         backoff = self.backoff()
+        retries = 0
         while True:
             try:
                 return await attempt()
             except NoBrokerReachable:
                 if not self.metadata.brokers or self.reactor.now() >= deadline:
                     raise
+                if retries >= self.most_retries:
+                    raise
                 pause_s = backoff.next_ms() / 1000
             except ClientError as error:
                 worth_it = error.retriable if again is None else again(error)
-                if not worth_it:
+                if not worth_it or retries >= self.most_retries:
                     raise
                 pause_s = backoff.next_ms() / 1000
                 if self.reactor.now() + pause_s >= deadline:
@@ -353,6 +395,7 @@ class Cluster:
                 # The cluster may name another controller than one that cannot be reached.
                 if not isinstance(error, BrokerError) or error.code.invalidates_metadata:
                     self.metadata.controller_id = -1
+            retries += 1
             await self.reactor.sleep(pause_s)
 
     # -- metadata
@@ -361,11 +404,28 @@ class Cluster:
         self, topics: Iterable[str] | None = (), *, allow_auto_create: bool = False
     ) -> dict[str, TopicInfo]:
         """Ask for metadata: of no topic, of those named, or (None) of all. One attempt."""
-        from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
         if self.asks_controllers:
             await self._refresh_controllers()
             return {}
+        try:
+            names, response = await self._ask_for_metadata(topics, allow_auto_create)
+            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+                self._rebootstrap("a broker asked for it")
+                names, response = await self._ask_for_metadata(topics, allow_auto_create)
+        except (ConnectionFailure, NoBrokerReachable, RequestTimeout):
+            self._metadata_failed()
+            raise
+        if response.error_code != ErrorCode.NONE:
+            raise broker_error(response.error_code, subject="the cluster's metadata")
+        self._take_metadata(response, all_topics=names is None)
+        wanted = self.metadata.topics if names is None else names
+        return {n: self.metadata.topics[n] for n in wanted if n in self.metadata.topics}
+
+    async def _ask_for_metadata(
+        self, topics: Iterable[str] | None, allow_auto_create: bool
+    ) -> tuple[list[str] | None, Any]:
+        from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
         node_id = await self.any_node()
         versions = await self.connected(node_id)
         version = versions.choose_for(MetadataRequest())
@@ -380,11 +440,33 @@ class Cluster:
         response = await self.request(
             node_id, request, version=version, what="the cluster's metadata"
         )
-        self._take_metadata(response, all_topics=names is None)
-        wanted = self.metadata.topics if names is None else names
-        return {n: self.metadata.topics[n] for n in wanted if n in self.metadata.topics}
+        return names, response
+
+    @property
+    def _may_rebootstrap(self) -> bool:
+        return self.settings.metadata_recovery_strategy == "rebootstrap"
+
+    def _metadata_failed(self) -> None:
+        now = self.reactor.now()
+        if self._failing_since is None:
+            self._failing_since = now
+        waited_ms = (now - self._failing_since) * 1000
+        limit_ms = self.settings.metadata_recovery_rebootstrap_trigger_ms
+        if self._may_rebootstrap and self.metadata.brokers and waited_ms >= limit_ms:
+            self._rebootstrap(f"no known broker answered for metadata in {int(waited_ms)} ms")
+
+    def _rebootstrap(self, reason: str) -> None:
+        """Forget where the brokers are, as a new client would not know it."""
+        logger.warning("Beginning again with bootstrap.servers: %s", reason)
+        self._failing_since = None
+        self.metadata.brokers = {}
+        self._coordinators.clear()
+        for (node_id, _), route in list(self._routes.items()):
+            if node_id >= 0 and not route.in_flight:
+                route.drop()
 
     def _take_metadata(self, response: Any, *, all_topics: bool) -> None:
+        self._failing_since = None
         self._updated_at = self.reactor.now()
         self.metadata.update(response, self._updated_at * 1000, all_topics=all_topics)
         self._learn_places()
@@ -530,7 +612,7 @@ class Cluster:
         if self.metadata.controller_id in self.metadata.brokers:
             return self.metadata.controller_id
         if not self.metadata.brokers:
-            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, "The cluster names no broker yet.")
+            raise BrokerUnavailableError("The cluster names no broker yet.")
         return next(iter(self.metadata.brokers))
 
     # -- coordinators

@@ -1,7 +1,9 @@
 """One connection to one broker: requests out, answers in, and what must happen before the first.
 
-A connection goes through the steps of `Step`, in order: it connects, asks for the versions that the
-broker offers, and is then ready. Requests are pipelined, and Kafka answers in the order of the
+A connection goes through the steps of `Step`, in order: it connects, shakes hands if it is to be
+TLS, asks for the versions that the broker offers, says who it is if that is demanded, and is then ready.
+Where the broker limits how long it believes that (KIP-368), it says so again before that time is over;
+requests that come meanwhile wait. Requests are pipelined, and Kafka answers in the order of the
 requests. Every `send` ends in exactly one call of its `done`, with the answer or with the reason why
 there is none, and never before `send` returns.
 
@@ -18,10 +20,12 @@ Bounds: `MAX_IN_FLIGHT` requests; the size of an answer is checked before memory
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Any, Final
 
@@ -41,8 +45,11 @@ from barnabas.client.errors import (
     VersionError,
 )
 from barnabas.client.reactor import Reactor, Timer
+from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
+from barnabas.record.kernels import uninitialized
 from barnabas.seams import Stream
+from barnabas.streams import SocketStream
 from barnabas.wire import codec
 from barnabas.wire.api_keys import (
     ApiKey,
@@ -83,9 +90,11 @@ class Step(enum.IntEnum):
 
     NEW = 0
     CONNECTING = 1
-    NEGOTIATING = 2
-    READY = 3
-    CLOSED = 4
+    SECURING = 2
+    NEGOTIATING = 3
+    AUTHENTICATING = 4
+    READY = 5
+    CLOSED = 6
 
 
 class Pending:
@@ -121,19 +130,25 @@ class Connection:
         "_attempt",
         "_client_id",
         "_connecting",
+        "_connecting_ms",
         "_correlation_id",
         "_frame",
         "_frame_filled",
+        "_heard",
+        "_held",
         "_in_flight",
         "_last_progress",
+        "_login_timer",
         "_on_closed",
         "_on_opened",
         "_reactor",
         "_scratch",
         "_scratch_end",
+        "_security",
         "_settings",
         "_stream",
         "_timer",
+        "_unanswered",
         "_unsent",
         "address",
         "host",
@@ -152,6 +167,7 @@ class Connection:
         opened: Callable[[ClientError | None], object],
         closed: Callable[[ClientError], object],
         attempt: int = 1,
+        security: Security | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -163,13 +179,22 @@ class Connection:
         self._on_opened = opened
         self._on_closed = closed
         self._attempt = attempt
+        self._security = security
+        self._connecting_ms = min(
+            settings.socket_connection_setup_timeout_ms << min(attempt - 1, 20),
+            settings.socket_connection_setup_timeout_max_ms,
+        )
         self._client_id = settings.client_id.encode()
         self._correlation_id = 0
         self._stream: Stream | None = None
         self._connecting: Timer | None = None
         self._timer: Timer | None = None
+        self._login_timer: Timer | None = None
+        self._heard = False
+        self._held: deque[tuple[Callable[[], object], Done]] | None = None
         self._in_flight: deque[Pending] = deque()
         self._unsent: deque[memoryview] = deque()
+        self._unanswered: deque[tuple[int, Done]] = deque()
         self._scratch = bytearray(RECEIVE_BYTES)
         self._scratch_end = 0
         self._frame: bytearray | None = None
@@ -182,14 +207,14 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        return len(self._in_flight)
+        return len(self._in_flight) + (len(self._held) if self._held else 0)
 
     # -- opening
 
     def open(self) -> None:
         assert self.step == Step.NEW
         self.step = Step.CONNECTING
-        limit_s = self._settings.socket_connection_setup_timeout_ms / 1000
+        limit_s = self._connecting_ms / 1000
         self._connecting = self._reactor.connect(self.host, self.port, limit_s, self._connected)
 
     def _connected(self, stream: Stream | None, error: OSError | None) -> None:
@@ -202,9 +227,45 @@ class Connection:
             assert error is not None
             self._fail(self._connect_failure(error))
             return
-        self._stream = stream
+        if isinstance(stream, SocketStream):
+            settings = self._settings
+            stream.set_buffers(settings.send_buffer_bytes, settings.receive_buffer_bytes)
+        if self._security is not None and self._security.uses_tls:
+            self.step = Step.SECURING
+            when = self._reactor.now() + self._connecting_ms / 1000
+            self._connecting = self._reactor.call_at(when, self._handshake_timed_out)
+            secured = self._security.wrap(stream, self.host, self._reactor)
+            self._stream = secured
+            secured.handshake(self._secured)
+        else:
+            self._stream = stream
+            self._begin()
+
+    def _secured(self, error: OSError | None) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        if error is None:
+            self._begin()
+        else:
+            self._lost(error, "the TLS handshake")
+
+    def _handshake_timed_out(self) -> None:
+        self._connecting = None
+        self._fail(
+            ConnectTimeout(
+                self.address,
+                self._connecting_ms,
+                attempt=self._attempt,
+                did_not="finish the TLS handshake",
+            )
+        )
+
+    def _begin(self) -> None:
+        """The first bytes of Kafka's protocol."""
+        assert self._stream is not None
         self._last_progress = self._reactor.now()
-        stream.on_readable(self._readable)
+        self._stream.on_readable(self._readable)
         self.step = Step.NEGOTIATING
         from barnabas.wire.messages.api_versions import ApiVersionsRequest
 
@@ -215,8 +276,7 @@ class Connection:
         if isinstance(error, socket.gaierror):
             return NameLookupError(self.host, self.port, reason, attempt=self._attempt)
         if isinstance(error, TimeoutError):
-            limit_ms = self._settings.socket_connection_setup_timeout_ms
-            return ConnectTimeout(self.address, limit_ms, attempt=self._attempt)
+            return ConnectTimeout(self.address, self._connecting_ms, attempt=self._attempt)
         if isinstance(error, ConnectionRefusedError):
             return ConnectionRefused(self.address, attempt=self._attempt)
         return ConnectionFailure(
@@ -260,11 +320,83 @@ class Connection:
         }
         versions.finalized_features_epoch = response.finalized_features_epoch
         self.versions = versions
-        self._become_ready()
+        if self._security is not None and self._security.uses_sasl:
+            self.step = Step.AUTHENTICATING
+            self._begin_login(self._security)
+        else:
+            self._become_ready()
+
+    @property
+    def _logs_in(self) -> bool:
+        return self._security is not None and self._security.uses_sasl
 
     def _become_ready(self) -> None:
         self.step = Step.READY
+        self._heard = False
         self._on_opened(None)
+
+    # -- saying who we are
+
+    def _begin_login(self, security: Security) -> None:
+        """Where a token must be fetched first, that may take as long as a request."""
+        limit_s = self._settings.request_timeout_ms / 1000
+        when = self._reactor.now() + limit_s
+        self._login_timer = self._reactor.call_at(when, self._token_timed_out)
+        self._reactor.spawn(self._log_in(security))
+
+    def _token_timed_out(self) -> None:
+        limit_ms = self._settings.request_timeout_ms
+        self._fail(RequestTimeout(f"sasl.oauth.token to give one for {self.address}", limit_ms))
+
+    async def _log_in(self, security: Security) -> None:
+        """The first time before anything else is sent; again while requests are held back."""
+        from barnabas.client.login import log_in
+
+        try:
+            lifetime_ms = await log_in(self, security, self._reactor, self._attempt)
+        except ClientError as error:
+            self._fail(error)
+            return
+        if self.step == Step.CLOSED:
+            return
+        if lifetime_ms:
+            # Early enough for the exchange itself, and not for all connections at once.
+            part = 0.85 + 0.1 * self._reactor.random()
+            when = self._reactor.now() + lifetime_ms * part / 1000
+            self._login_timer = self._reactor.call_at(when, self._log_in_again)
+        if self.step == Step.AUTHENTICATING:
+            self._become_ready()
+            return
+        held, self._held = self._held, None
+        for send, _ in held or ():
+            send()
+
+    def _log_in_again(self) -> None:
+        assert self.step == Step.READY
+        assert self._security is not None
+        self._login_timer = None
+        self._held = deque()
+        self._begin_login(self._security)
+
+    async def ask(self, request: Any, version: int, what: str) -> Any:
+        """The answer to a request that belongs to the login, which does not wait for it."""
+        future = self._reactor.future()
+
+        def done(response: Any, error: ClientError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(response)
+            else:
+                future.set_exception(error)
+
+        if self.step == Step.CLOSED:
+            raise ClosedError(f"The connection to {self.address} is closed.")
+        if self._login_timer is not None:
+            self._login_timer.cancel()
+            self._login_timer = None
+        self._send(request, version, done, None, what)
+        return await future
 
     # -- requests
 
@@ -283,18 +415,36 @@ class Connection:
             error = ClosedError(f"The connection to {self.address} is closed.")
             self._reactor.call_soon(lambda: done(None, error))
             return
-        if len(self._in_flight) >= MAX_IN_FLIGHT:
+        if self.in_flight >= MAX_IN_FLIGHT:
             full = QueueFull(f"{MAX_IN_FLIGHT} requests to {self.address} await their answers.")
             self._reactor.call_soon(lambda: done(None, full))
+            return
+        if self._held is not None:
+            send = functools.partial(
+                self.send,
+                request,
+                version,
+                done,
+                timeout_ms=timeout_ms,
+                answered=answered,
+                what=what,
+            )
+            self._held.append((send, done))
             return
         try:
             self._send(request, version, done, timeout_ms, what, answered)
         except codec.EncodeError as error:
-            refused = SerializationError(
-                f"{type(request).__name__} cannot be sent to {self.address} in version {version}: "
-                f"{error}."
-            )
+            refused = self._inexpressible(request, version, error)
             self._reactor.call_soon(lambda: done(None, refused))
+
+    def _inexpressible(self, request: Any, version: int, error: Exception) -> ClientError:
+        """An older version lacks what was asked for; else a value is wrong."""
+        if version < type(request).VERSIONS[1]:
+            detail = f"is spoken up to version {version} there, which lacks something: {error}"
+            return VersionError(self.address, ApiKey(type(request).API_KEY).name, detail)
+        return SerializationError(
+            f"{type(request).__name__} cannot be sent to {self.address}: {error}."
+        )
 
     def _send(
         self,
@@ -326,8 +476,11 @@ class Connection:
             if self._timer is None:
                 self._timer = self._reactor.call_at(pending.deadline, self._check_time)
         self._write(chunks, size + 4)
-        if not answered and self.step != Step.CLOSED:
-            self._reactor.call_soon(lambda: done(None, None))
+        if not answered:
+            if self._unsent:
+                self._unanswered.append((len(self._unsent), done))
+            elif self.step != Step.CLOSED:
+                self._reactor.call_soon(lambda: done(None, None))
 
     def _write(self, chunks: list[Any], size: int) -> None:
         if self._unsent:
@@ -367,6 +520,8 @@ class Connection:
                 self._last_progress = self._reactor.now()
                 while unsent and sent >= len(unsent[0]):
                     sent -= len(unsent.popleft())
+                    if self._unanswered:
+                        self._count_written()
                 if sent:
                     unsent[0] = unsent[0][sent:]
         except (BlockingIOError, InterruptedError):
@@ -375,6 +530,14 @@ class Connection:
             self._lost(error)
             return
         stream.on_writable(None)
+
+    def _count_written(self) -> None:
+        """One more chunk was written; who waits for that alone is told when all of theirs were."""
+        waiting = self._unanswered
+        for index, (left, done) in enumerate(waiting):
+            waiting[index] = (left - 1, done)
+        while waiting and waiting[0][0] <= 0:
+            self._reactor.call_soon(partial(waiting.popleft()[1], None, None))
 
     # -- answers
 
@@ -431,7 +594,7 @@ class Connection:
             position += 4
             held = end - position
             if held < size:
-                frame = bytearray(size)
+                frame = uninitialized(size)
                 frame[:held] = memoryview(scratch)[position:end]
                 self._frame, self._frame_filled = frame, held
                 position = end
@@ -451,6 +614,7 @@ class Connection:
         if not self._in_flight:
             raise ProtocolMismatch(self.address, "it answers what was not asked")
         pending = self._in_flight.popleft()
+        self._heard = True
         if correlation_id != pending.correlation_id:
             self._in_flight.appendleft(pending)
             raise ProtocolMismatch(
@@ -515,10 +679,23 @@ class Connection:
         """A failed write is told like a failed read: not before the call returns."""
         self._reactor.call_soon(lambda: self._lost(error))
 
-    def _lost(self, error: OSError | None) -> None:
-        reason = "end of stream" if error is None else (error.strerror or str(error))
-        waited_for = self._in_flight[0].what if self._in_flight else "nothing"
-        self._fail(ConnectionLost(self.address, waited_for, reason, attempt=self._attempt))
+    def _lost(self, error: OSError | None, waited_for: str | None = None) -> None:
+        cause = None
+        if error is not None and self._security is not None and self.step != Step.READY:
+            cause = self._security.explain(self.address, error, self._attempt)
+        if cause is None:
+            reason = "end of stream" if error is None else (error.strerror or str(error))
+            if waited_for is None:
+                waited_for = self._in_flight[0].what if self._in_flight else "nothing"
+            cause = ConnectionLost(self.address, waited_for, reason, attempt=self._attempt)
+            if self.step == Step.READY and not self._heard and not self._logs_in:
+                cause = ConnectionLost(
+                    *(self.address, waited_for, reason),
+                    attempt=self._attempt,
+                    next_step="A listener that demands authentication does this "
+                    "(security.protocol=SASL_PLAINTEXT or SASL_SSL); the broker's log may say why.",
+                )
+        self._fail(cause)
 
     def close(self) -> None:
         """End it here. Requests in flight are told so."""
@@ -532,15 +709,17 @@ class Connection:
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._login_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._login_timer = None
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
         self._unsent.clear()
         self._frame = None
         pending, self._in_flight = self._in_flight, deque()
+        unanswered, self._unanswered = self._unanswered, deque()
         if before == Step.READY:
             self._on_closed(error)
         else:
@@ -551,6 +730,9 @@ class Connection:
                 reason = "another request to it was not answered in time"
                 told = ConnectionLost(self.address, each.what, reason, attempt=self._attempt)
             self._call(each.done, None, told)
+        held, self._held = self._held, None
+        for _, done in (*unanswered, *(held or ())):
+            self._call(done, None, error)
 
 
 def _describe_foreign(head: bytes, size: int) -> str:

@@ -12,15 +12,19 @@ treat the cause differently. Errors can be pickled, so that they cross a process
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from barnabas.client.kernels_consumer import ConsumerRecord
 
 __all__ = [
     "AlreadyExistsError",
     "AuthenticationError",
     "AuthorizationError",
     "BrokerError",
+    "BrokerUnavailableError",
     "BufferExhausted",
     "CertificateNotTrusted",
     "ClientCertificateRefused",
@@ -32,6 +36,7 @@ __all__ = [
     "ConnectionFailure",
     "ConnectionLost",
     "ConnectionRefused",
+    "CorruptRecordsError",
     "DeliveryTimeout",
     "DeserializationError",
     "FencedError",
@@ -51,6 +56,7 @@ __all__ = [
     "PoisonRecordError",
     "ProtocolMismatch",
     "QueueFull",
+    "RebalanceInProgressError",
     "RecordTooLargeError",
     "RequestTimeout",
     "SerializationError",
@@ -156,9 +162,21 @@ class DeserializationError(ClientError):
 
 
 class PoisonRecordError(DeserializationError):
-    """A consumer cannot get past a record: its bytes do not decode. The position stays on it."""
+    """A consumer cannot get past a record: its bytes do not decode. The position stays on it.
 
-    def __init__(self, topic: str, partition: int, offset: int, field: str, reason: str) -> None:
+    `record` is the record with key and value as the bytes they are.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        field: str,
+        reason: str,
+        record: ConsumerRecord | None = None,
+    ) -> None:
+        self.record = record
         super().__init__(
             f"The {field} of {topic}-{partition} at offset {offset} cannot be decoded: {reason}.",
             topic=topic,
@@ -167,6 +185,28 @@ class PoisonRecordError(DeserializationError):
             offset=offset,
             next_step=f"seek() to offset {offset + 1} to pass over it, or let the consumer do that "
             "with poison_records='skip' or poison_records='dead-letter'.",
+        )
+
+
+class CorruptRecordsError(ClientError):
+    """A batch that was fetched is damaged: its checksum, its compression or its records.
+
+    `raw` is the batch as it came. The position stays in front of it, so polling again fetches it
+    again; seeking to `next_offset` passes over it.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, next_offset: int, raw: bytes, reason: str
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+        self.raw = raw
+        super().__init__(
+            f"The batch of {topic}-{partition} at offset {offset} cannot be read: {reason}.",
+            next_step=f"poll() again to fetch it once more, or seek() to {next_offset} to pass "
+            "over it.",
         )
 
 
@@ -226,11 +266,18 @@ class ConnectionRefused(ConnectionFailure):
 
 
 class ConnectTimeout(ConnectionFailure):
-    """The host did not answer the connection in time."""
+    """The host did not answer the connection, or its TLS handshake, in time."""
 
-    def __init__(self, address: str, timeout_ms: int, *, attempt: int = 1) -> None:
+    def __init__(
+        self,
+        address: str,
+        timeout_ms: int,
+        *,
+        attempt: int = 1,
+        did_not: str = "accept a connection",
+    ) -> None:
         super().__init__(
-            f"{address} did not accept a connection within {timeout_ms} ms.",
+            f"{address} did not {did_not} within {timeout_ms} ms.",
             address=address,
             attempt=attempt,
             next_step="Check that the host is up and that no firewall drops the packets.",
@@ -267,7 +314,8 @@ class ProtocolMismatch(ConnectionFailure):
         super().__init__(
             f"{address} does not speak Kafka's protocol in plain text: {reason}.",
             address=address,
-            next_step="Check the port; a TLS listener, an HTTP server and a ZooKeeper look like this.",
+            next_step="Check the port; a TLS listener (security.protocol=SSL or SASL_SSL), an HTTP "
+            "server and a ZooKeeper look like this.",
         )
 
 
@@ -569,6 +617,18 @@ class LogTruncationError(ClientError):
             next_step="Undo what was done with the records from there on, then seek() to the offset "
             "to go on from.",
         )
+
+
+class BrokerUnavailableError(BrokerError):
+    """The cluster names no such broker now; one that restarts is named again later."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, detail)
+        self.retriable = True
+
+
+class RebalanceInProgressError(BrokerError):
+    """A commit came while the group was being rebalanced; the member still owns its partitions."""
 
 
 _CLASSES: dict[str, type[BrokerError]] = {

@@ -36,3 +36,16 @@ def blocking(
         return self._pump.run(method(self._engine, *args, **kwargs))
 
     return call
+
+
+def locked(
+    method: Callable[Concatenate[Engine, P], R],
+) -> Callable[Concatenate[Face[Engine], P], R]:
+    """The same for a method of the engine that waits for nothing."""
+
+    @functools.wraps(method)
+    def call(self: Face[Engine], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._pump.lock:
+            return method(self._engine, *args, **kwargs)
+
+    return call

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from barnabas.client.connecting import Connecting, Resolved, resolve_now
+from barnabas.client.errors import IllegalStateError
 from barnabas.client.reactor import Connected, Future, Timer
 
 T = TypeVar("T")
@@ -19,10 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 class AsyncioReactor:
-    """Made where a loop runs; belongs to that loop."""
+    """Made where a loop runs, or for a loop; belongs to that loop."""
 
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        if loop is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                raise IllegalStateError(
+                    "An async client is made inside a coroutine, where its event loop runs.",
+                    next_step="Make it in an `async def`, or use the client without Async.",
+                ) from None
         self.loop = loop
         self.now = loop.time
         self.random = random.random

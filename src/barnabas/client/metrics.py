@@ -9,7 +9,8 @@ Names and groups are those of Kafka's JMX beans, so that existing dashboards and
 meter `record-send` shows as `record-send-rate` and `record-send-total`, the distribution
 `request-latency` as `request-latency-avg` and `request-latency-max`. Rates, averages and maxima are
 of a sliding window: a ring of slots, each of `window / slots` seconds, of which the oldest is
-emptied when the clock enters the next one. A rate of a client that is younger than the window is
+emptied when the clock enters the next one; the window is `metrics.sample.window.ms` times
+`metrics.num.samples`. A rate of a client that is younger than the window is
 over its age, so that a number is right from the start.
 
 Labels split an instrument by topic, partition or node. The number of label sets of one instrument
@@ -27,9 +28,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-WINDOW_S = 30.0
+if TYPE_CHECKING:
+    from barnabas.client.settings import ClientSettings
+
+WINDOW_S = 60.0
 SLOTS = 10
 LABEL_SETS = 1_000
 OTHER = "other"
@@ -251,6 +255,12 @@ class Metrics:
         self.limit = limit
         self._started_at = now
         self._named: dict[tuple[str, str], _Named] = {}
+
+    @classmethod
+    def of(cls, domain: str, settings: ClientSettings, now: float) -> Metrics:
+        """Those of a client with these options."""
+        window_ms = settings.metrics_sample_window_ms * settings.metrics_num_samples
+        return cls(domain, settings.client_id, now, window_s=window_ms / 1000)
 
     # -- making instruments
 

@@ -13,7 +13,6 @@ in it; a caller that reads files written for any client collects these names in 
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Iterable, Mapping
@@ -223,6 +222,8 @@ def _is_class_name(value: Any) -> bool:
 
 
 def _unknown(name: str, known: list[str]) -> OptionError:
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"Did you mean {near[0]}?" if near else "See the list of client options in the manual."
     return OptionError(f"There is no client option {name!r}.", next_step=hint)

@@ -1,217 +1,206 @@
-"""The producer: batches in the caller's thread, network in a thread of its own.
+"""The producer for plain code: thread-safe, and quick because nearly nothing happens once a record.
 
-`send` puts a record into the batch of its partition and returns a `Delivery`; the sender thread closes
-batches that are full or have lingered, keeps a bounded number of requests in flight on each
-connection, repeats what may be repeated, and completes deliveries. `flush` waits for everything sent
-so far; `close` flushes. Callbacks run in the sender thread.
+    with Producer(bootstrap_servers="localhost:9092", linger_ms=5) as producer:
+        future = producer.send("orders", b"two pints", key=b"customer 7")
+        print(future.result())        # RecordMetadata(topic, partition, offset, timestamp_ms)
 
-Memory is bounded by buffer.memory: `send` waits up to max.block.ms for room.
+`send` puts a record into its partition's batch and gives a future. When a batch is full, the thread that
+filled it sends it and takes in what answers have come; a background thread sends batches that have
+lingered and takes in the rest. It also calls `on_delivery(metadata, error)` and the callbacks of
+futures; a caller who waits in `flush`, `close` or `result` may call them too. `send` never does.
+
+A record is refused where it is sent, by an exception, or accepted; what was accepted is acknowledged or
+fails within `delivery.timeout.ms`, whatever happens to the caller. So leaving a `with` block waits for
+what was accepted, after an exception too; Ctrl-C ends that wait. A program that ends without `close`
+sends what it can within `EXIT_FLUSH_S` seconds, and logs how many records it had to give up.
 """
 
 from __future__ import annotations
 
-import random
-import threading
-import time
-from collections.abc import Iterable
-from typing import Any
+import atexit
+import functools
+import logging
+import weakref
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from barnabas.client.blocking.cluster import Cluster
-from barnabas.client.core.accumulator import (
-    RECORD_OVERHEAD,
-    Accumulator,
-    Delivery,
-    DeliveryCallback,
-)
-from barnabas.client.core.partitioner import StickyPartitioner, partition_for_key
-from barnabas.client.errors import (
-    BrokerError,
-    ClientError,
-    ClosedError,
-    RequestTimeout,
-    SerializationError,
-)
-from barnabas.client.sender import Sender
-from barnabas.client.settings import ProducerSettings, load
-from barnabas.wire.errors import ErrorCode
+from barnabas.client.cluster import Cluster
+from barnabas.client.core.batch import DeliveryCallback, ProducerBatch, RecordMetadata
+from barnabas.client.errors import RequestTimeout
+from barnabas.client.kernels_producer import SendFuture
+from barnabas.client.lifetime import look_after
+from barnabas.client.producing import ProducerFace
+from barnabas.client.pump import NEVER, Pump
+from barnabas.client.sending import EncodedHeaders, ProducerEngine
+from barnabas.client.table_rows import TableFuture, rows_of
 
-Headers = Iterable[tuple[str, bytes | None]]
+if TYPE_CHECKING:
+    from barnabas.client.kernels_producer import Headers
+
+__all__ = ["Producer", "RecordMetadata", "SendFuture"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+EXIT_FLUSH_S: Final = 5.0
+
+_open: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
-class Producer:
+class Producer(ProducerFace):
     """Options are Kafka's, with underscores as keywords or with dots in a dict."""
+
+    if TYPE_CHECKING:
+
+        def send(
+            self,
+            topic: str,
+            value: Any = None,
+            key: Any = None,
+            *,
+            partition: int | None = None,
+            headers: Headers | None = None,
+            timestamp_ms: int | None = None,
+            on_delivery: DeliveryCallback | None = None,
+        ) -> SendFuture: ...
 
     def __init__(
         self,
-        options: dict[str, Any] | None = None,
-        *,
-        patience_ms: int = 0,
+        options: Mapping[str, Any] | None = None,
+        /,
         **more: Any,
     ) -> None:
-        self.settings = load(ProducerSettings, {**(options or {}), **more})
-        self.cluster = Cluster(self.settings, patience_ms=patience_ms)
-        self._accumulator = Accumulator(self.settings.batch_size, self.settings.linger_ms / 1000)
-        self._changed = threading.Condition()
-        self._sender = Sender(self.cluster, self.settings, self._accumulator, self._changed)
-        self._sticky: dict[str, StickyPartitioner] = {}
-        self._counts: dict[str, list[int]] = {}
-        self._seen_version = -1
-        self._closed = False
+        self._pump = Pump()
+        self._guard = self._pump.lock
+        self._started = False
+        super().__init__(options, more, self._pump.reactor)
+        engine, pump = self._engine, self._pump
+        engine.wait_for = functools.partial(wait_for, pump, engine)
+        look_after(self, pump, engine.cluster, functools.partial(engine.close, None))
+        pump.on_fork = engine.abandon
+        _open.add(self)
 
-    def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic, created if the broker creates topics by itself."""
-        if self._seen_version != self.cluster.metadata.version:
-            self._seen_version = self.cluster.metadata.version
-            self._counts.clear()
-        known = self._counts.get(topic)
-        if known is None:
-            info = self.cluster.metadata.topics.get(topic)
-            if info is None or not info.partitions or info.error_code != ErrorCode.NONE:
-                block_ms = self.settings.max_block_ms
-                info = self.cluster.topics([topic], allow_auto_create=True, timeout_ms=block_ms)[
-                    topic
-                ]
-                self._seen_version = self.cluster.metadata.version
-                self._counts.clear()
-            known = self._counts[topic] = sorted(info.partitions)
-        return known
+    @property
+    def cluster(self) -> Cluster:
+        return self._engine.cluster
 
-    def send(
-        self,
-        topic: str,
-        value: bytes | str | None,
-        key: bytes | str | None = None,
-        *,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
-        on_delivery: DeliveryCallback | None = None,
-    ) -> Delivery:
-        """Queue one record. Text is sent as UTF-8; None is a null key or a tombstone."""
-        if self._closed:
-            raise ClosedError("The producer is closed.")
-        if isinstance(key, str):
-            key = key.encode()
-        if isinstance(value, str):
-            value = value.encode()
-        size = (
-            RECORD_OVERHEAD
-            + (0 if key is None else len(key))
-            + (0 if value is None else len(value))
-        )
-        if size > self.settings.max_request_size:
-            raise BrokerError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"The record is {size} bytes, more than max.request.size "
-                f"{self.settings.max_request_size}.",
-                subject=f"topic {topic}",
-            )
-        indexes = self.partitions(topic)
-        if partition is None:
-            partition = self._choose(topic, key, size, indexes)
-        elif partition not in indexes:
-            raise BrokerError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"The topic has {len(indexes)} partitions.",
-                subject=f"{topic}-{partition}",
-            )
-        if timestamp_ms is None:
-            timestamp_ms = time.time_ns() // 1_000_000
-        with self._changed:
-            if self._accumulator.buffered_bytes + size > self.settings.buffer_memory:
-                self._wait_for_room(size)
-            try:
-                batch, index, news = self._accumulator.append(
-                    (topic, partition), timestamp_ms, key, value, headers, size, time.monotonic()
-                )
-            except (TypeError, ValueError) as error:
-                raise SerializationError(f"The record cannot be encoded: {error}") from error
-            delivery = Delivery(batch, index, timestamp_ms)
-            if on_delivery is not None:
-                batch.callbacks.append((index, on_delivery))
-            if news:
-                self._sender.wake()
-        return delivery
-
-    def _choose(self, topic: str, key: Any, size: int, indexes: list[int]) -> int:
-        if key is not None and not self.settings.partitioner_ignore_keys:
-            return indexes[partition_for_key(key, len(indexes))]
-        sticky = self._sticky.get(topic)
-        if sticky is None:
-            sticky = StickyPartitioner(self.settings.batch_size, random.random)
-            self._sticky[topic] = sticky
-        return sticky.choose(size, self._available(topic, indexes))
-
-    def _available(self, topic: str, indexes: list[int]) -> list[int]:
-        info = self.cluster.metadata.topics.get(topic)
-        if info is None:
-            return indexes
-        return [i for i in indexes if (p := info.partitions.get(i)) and p.leader >= 0] or indexes
-
-    def _wait_for_room(self, size: int) -> None:
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
-        self._sender.wake()
-        while self._accumulator.buffered_bytes + size > self.settings.buffer_memory:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise RequestTimeout(
-                    "room in buffer.memory (brokers take records slower than they are sent)",
-                    self.settings.max_block_ms,
-                )
-            self._changed.wait(min(remaining, 0.5))
-
-    def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until everything sent so far succeeded or failed."""
-        limit_ms = self.settings.delivery_timeout_ms + 5_000 if timeout_ms is None else timeout_ms
-        deadline = time.monotonic() + limit_ms / 1000
-        with self._changed:
-            waiting = self._accumulator.all_batches()
-            if not waiting:
-                return
-            self._accumulator.flushing += 1
-            self._sender.wake()
-            try:
-                while not all(batch.done for batch in waiting):
-                    remaining = deadline - time.monotonic()
-                    if remaining <= 0:
-                        raise RequestTimeout("records to be acknowledged", limit_ms)
-                    self._changed.wait(min(remaining, 0.5))
-            finally:
-                self._accumulator.flushing -= 1
-
-    def wait(self, delivery: Delivery, timeout_ms: int | None = None) -> Delivery:
-        """Wait for one record and raise its error if it failed."""
-        if not delivery.done:
-            self.flush(timeout_ms)
-        if delivery.error is not None:
-            raise delivery.error
-        return delivery
-
-    def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, stop the sender and close the connections."""
-        if self._closed:
-            return
-        self._closed = True
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if not self._started:
+            self._started = True
+            self._pump.start("barnabas-producer")
         try:
-            self.flush(timeout_ms)
+            return self._pump.run(coroutine)
+        except Exception:
+            raise
+        except BaseException:
+            make_whole(self._pump, self._engine)
+            raise
+
+    def _send_slowly(
+        self,
+        topic: Any,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        headers: EncodedHeaders,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> SendFuture:
+        engine = self._engine
+        size = engine.check(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        record = (topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        pump = self._pump
+        with pump.lock:
+            try:
+                future = self._begin(size, *record)
+                if future is not None and engine.sender.in_flight:
+                    pump.poll()
+            except Exception:
+                raise
+            except BaseException:
+                make_whole(pump, engine)
+                raise
+        return future or self._run(engine.send_waiting(size, *record))
+
+    def send_arrow(self, topic: str, table: Any) -> TableFuture:
+        """Queue every row of a table, without making objects of them; what it gives is done when all
+        are. Columns: `value`, `key`, `timestamp`, `partition`, `headers`. Serializers, interceptors
+        and a partitioner function are not asked."""
+        return self._run(self._engine.send_rows(topic, rows_of(table, topic)))
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far is acknowledged or has failed."""
+        if self._engine.accumulator.incomplete:
+            self._run(self._engine.flush(timeout))
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic, created if the brokers create topics by themselves."""
+        return self._run(self._engine.partitions_for(topic))
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send what was accepted, for at most `timeout` seconds, and end. Idempotent. Records that
+        were not acknowledged by then fail; a warning says how many. 0 gives up at once."""
+        if self._engine.closing:
+            return
+        lost = 0
+        try:
+            lost = self._run(self._engine.close(timeout))
         finally:
-            self._sender.stop()
-            self.cluster.close()
+            _open.discard(self)
+            with self._pump.lock:
+                if not self._engine.cluster.closed:  # the wait was interrupted
+                    lost = self._engine.end()
+                self._pump.reactor.run_outside()
+            self._pump.close()
+            if lost:
+                logger.warning("The producer was closed before %d records were sent", lost)
 
-    def abandon(self) -> None:
-        """Close without sending what waits; its deliveries fail."""
-        self._closed = True
-        self._sender.stop()
-        self.cluster.close()
-        with self._changed:
-            for batch in self._accumulator.all_batches():
-                self._sender.fail(batch, ClosedError("The producer was closed before delivery."))
-
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, _error: object, _trace: object) -> None:
-        if kind is None or (isinstance(kind, type) and issubclass(kind, ClientError)):
-            self.close()
-        else:
-            self.abandon()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def wait_for(
+    pump: Pump, engine: ProducerEngine, batch: ProducerBatch, timeout: float | None
+) -> None:
+    """Wait until a batch is done. No method, because a future must not keep its producer alive."""
+    deadline = NEVER if timeout is None else pump.reactor.now() + timeout
+    try:
+        with pump.lock:
+            engine.hurry(batch)
+        # Without the lock: a turn gives up one hold of it while it waits, not two.
+        done = pump.wait(lambda: batch.done, deadline)
+    except Exception:
+        raise
+    except BaseException:
+        make_whole(pump, engine)
+        raise
+    if not done:
+        raise RequestTimeout(
+            f"the acknowledgement of a record for {batch.topic}-{batch.partition}",
+            int((timeout or 0.0) * 1000),
+        )
+
+
+def make_whole(pump: Pump, engine: ProducerEngine) -> None:
+    """After Ctrl-C fell into the engine."""
+    with pump.lock:
+        if not pump.closed:
+            engine.interrupted()
+
+
+@atexit.register
+def _close_all() -> None:
+    for producer in list(_open):
+        if producer._engine.accumulator.incomplete:
+            logger.warning("A producer was not closed; what it has is sent now")
+        producer.close(EXIT_FLUSH_S)

@@ -8,6 +8,11 @@ A client that has work while nobody calls (a producer's batches, a member's hear
 background thread. It turns the reactor from the time that `due` gives, and steps back as soon as a
 caller comes.
 
+Functions of the user that a call waits for (rebalance listeners, interceptors) are run by a thread
+that waits, never by the background thread and never inside a turn, so they may call the client. One
+that is called in a turn (a delivery's callback) may call it too: what it waits for is turned for in
+that turn, by the same thread.
+
 Invariants: engine state is touched with `lock` held; one thread turns at a time; the lock is given up
 while a turn waits and while a function of the user runs.
 """
@@ -24,6 +29,7 @@ from barnabas.client.selecting import SelectReactor, Task
 T = TypeVar("T")
 NEVER = float("inf")
 ALWAYS = 0.0
+STEP_BACK_S = 0.002
 _JOIN_S = 5.0
 
 
@@ -35,11 +41,15 @@ class Pump:
         self._changed = threading.Condition(self.lock)
         self._background_wakes = threading.Condition(self.lock)
         self._turning = False
+        self._turner: int | None = None
         self._callers = 0
         self._sleepers = 0
         self._thread: threading.Thread | None = None
         self._due: Callable[[], float] = _never
         self._background_until = 0.0
+        self._polled_at = float("-inf")
+        self._forked = False
+        self.on_fork: Callable[[], object] = _never
 
     # -- callers
 
@@ -48,7 +58,7 @@ class Pump:
         with self.lock:
             if self.closed:
                 coroutine.close()
-                raise ClosedError("The client is closed.")
+                raise self._closed_error()
             task = Task(coroutine)
             task.step()
             if not task.done():
@@ -64,6 +74,14 @@ class Pump:
                 raise ClosedError("The client was closed during the call.")
             return task.result()
 
+    def _closed_error(self) -> ClosedError:
+        if self._forked:
+            return ClosedError(
+                "The client was made before this process was forked.",
+                next_step="Make another one here.",
+            )
+        return ClosedError("The client is closed.")
+
     def wait(self, happened: Callable[[], bool], deadline: float = NEVER) -> bool:
         """Turn the reactor until `happened()` or the deadline; says whether it happened."""
         with self.lock:
@@ -72,7 +90,18 @@ class Pump:
                     self._turn_until(happened, deadline)
                 finally:
                     self._tell_background()
+            if self.closed and not happened():
+                raise self._closed_error()
             return happened()
+
+    def poll(self) -> None:
+        """With the lock held: do what can be done without waiting, but call no function of the
+        user. For a caller who has something else to do and would like to find answers taken in."""
+        if not self.closed:
+            self.reactor.poll()
+            self._polled_at = self.reactor.now()
+            if self.reactor.has_outside:
+                self._tell_background()
 
     def _turn_until(self, happened: Callable[[], bool], deadline: float) -> None:
         reactor = self.reactor
@@ -81,7 +110,9 @@ class Pump:
             while not happened():
                 if self.closed or (deadline < NEVER and reactor.now() >= deadline):
                     return
-                if self._turning:
+                if reactor.has_user_call:
+                    reactor.run_user_call()
+                elif self._turning and self._turner != threading.get_ident():
                     reactor.wake()
                     self._sleep(deadline)
                 else:
@@ -90,11 +121,15 @@ class Pump:
             self._callers -= 1
 
     def _turn(self, until: float) -> None:
+        outer, self._turner = self._turner, threading.get_ident()
         self._turning = True
         try:
             self.reactor.turn(until)
         finally:
-            self._turning = False
+            self._turner = outer
+            self._turning = outer is not None
+            if self.closed and not self._turning:
+                self.reactor.close()
             if self._sleepers:
                 self._changed.notify_all()
 
@@ -127,7 +162,7 @@ class Pump:
         with self.lock:
             while not self.closed:
                 now = self.reactor.now()
-                due = self._due()
+                due = self._background_due()
                 if not self._callers and not self._turning and due <= now:
                     self._turn(NEVER)
                     continue
@@ -139,8 +174,17 @@ class Pump:
     def _tell_background(self) -> None:
         """What a caller did may have brought forward what the background thread waits for, and
         while callers turned the reactor it waited for them to go."""
-        if self._thread is not None and not self._callers and self._due() < self._background_until:
+        if self._thread is None or self._callers:
+            return
+        if self._background_due() < self._background_until:
             self._background_wakes.notify()
+
+    def _background_due(self) -> float:
+        """While a caller polls, the background thread leaves the reactor to it: two threads that take
+        turns for every answer cost more than the answers do."""
+        if self.reactor.has_outside:
+            return ALWAYS
+        return max(self._due(), self._polled_at + STEP_BACK_S)
 
     # -- the end
 
@@ -157,7 +201,16 @@ class Pump:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_S)
         with self.lock:
-            self.reactor.close()
+            if not self._turning:  # else whoever turns it closes it
+                self.reactor.close()
+
+    def forked(self) -> None:
+        """In a process that was forked from the client's: whoever held the lock is not here."""
+        self.lock._at_fork_reinit()  # type: ignore[attr-defined]
+        self._thread = None
+        self._forked = self.closed = True
+        self.on_fork()
+        self.reactor.close()
 
 
 def _never() -> float:

@@ -15,15 +15,15 @@ from barnabas.client.connection import Connection, Done
 from barnabas.client.core.backoff import Backoff
 from barnabas.client.core.versions import BrokerVersions
 from barnabas.client.errors import (
+    BrokerUnavailableError,
     ClientError,
     ClosedError,
     ConnectionFailure,
     QueueFull,
-    broker_error,
 )
 from barnabas.client.reactor import Reactor, Timer
+from barnabas.client.security import Security
 from barnabas.client.settings import ClientSettings
-from barnabas.wire.errors import ErrorCode
 
 MAX_WAITING: Final = 1_000
 
@@ -35,6 +35,7 @@ class Places(Protocol):
 
     settings: ClientSettings
     reactor: Reactor
+    security: Security
 
     def address_of(self, node_id: int) -> tuple[str, int] | None: ...
 
@@ -158,10 +159,7 @@ class Route:
             return
         place = self._cluster.address_of(self.node_id)
         if place is None:
-            error = broker_error(
-                ErrorCode.BROKER_NOT_AVAILABLE,
-                f"Broker {self.node_id} is not in the cluster now.",
-            )
+            error = BrokerUnavailableError(f"Broker {self.node_id} is not in the cluster now.")
             self._soon(lambda: self._tell(error))
             return
         self.connection = Connection(
@@ -171,6 +169,7 @@ class Route:
             opened=self._opened,
             closed=self._ended,
             attempt=self._backoff.attempts + 1,
+            security=self._cluster.security,
         )
         self.connection.open()
 

@@ -157,6 +157,7 @@ class SelectReactor:
         self.random = random.random
         self._selector = selectors.DefaultSelector()
         self._ready: deque[Callable[[], object]] = deque()
+        self._user_calls: deque[tuple[Callable[..., Any], tuple[Any, ...], Promise[Any]]] = deque()
         self._outside: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._timers: list[tuple[float, int, _Timer]] = []
         self._timer_count = 0
@@ -171,11 +172,16 @@ class SelectReactor:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether functions of the user wait to be called by a turn."""
+        return bool(self._outside)
+
     # -- the turn
 
     def turn(self, until: float) -> None:
         """Wait until something happens, at most until `until`; run everything that is due then."""
-        if self._ready:
+        if self._ready or self._outside:
             self._run_ready()
             until = 0.0
         timers = self._timers
@@ -195,6 +201,20 @@ class SelectReactor:
                 self._waiting = False
         else:
             events = self._selector.select(0)
+        self._run_events(events)
+        self._run_timers()
+        self._run_ready()
+        if self._outside:
+            self.run_outside()
+
+    def poll(self) -> None:
+        """Run what is due without waiting, also while another thread waits in `turn`. What was given
+        to `call_outside` is left to a turn."""
+        self._run_events(self._selector.select(0))
+        self._run_timers()
+        self._run_ready()
+
+    def _run_events(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         interrupted: BaseException | None = None
         for key, mask in events:
             reader, writer = key.data
@@ -209,10 +229,6 @@ class SelectReactor:
                 interrupted = error
         if interrupted is not None:
             raise interrupted
-        self._run_timers()
-        self._run_ready()
-        if self._outside:
-            self.run_outside()
 
     def _run_timers(self) -> None:
         timers = self._timers
@@ -227,6 +243,8 @@ class SelectReactor:
 
     def _run_ready(self) -> None:
         for _ in range(len(self._ready)):
+            if not self._ready:  # a turn inside a callback was faster
+                return
             self._call(self._ready.popleft())
 
     def _call(self, callback: Callable[[], object]) -> None:
@@ -258,6 +276,8 @@ class SelectReactor:
             self._wakes_in.recv(4096)
 
     def close(self) -> None:
+        if self._closed:
+            return
         self._closed = True
         self._selector.close()
         self._wakes_in.close()
@@ -297,11 +317,32 @@ class SelectReactor:
         return task
 
     async def call_user(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Not here: a coroutine may be stepped in the middle of a turn, in whichever thread turns.
+        A thread that waits for something runs it, between two turns (`run_user_call`)."""
+        promise: Promise[Any] = Promise()
+        self._user_calls.append((function, args, promise))
+        return await promise
+
+    @property
+    def has_user_call(self) -> bool:
+        return bool(self._user_calls)
+
+    def run_user_call(self) -> None:
+        """Call a function of the user without the lock; it may use the client as it likes."""
+        function, args, promise = self._user_calls.popleft()
+        result: Any = None
+        failure: BaseException | None = None
         self.lock.release()
         try:
-            return function(*args)
+            result = function(*args)
+        except BaseException as error:
+            failure = error
         finally:
             self.lock.acquire()
+        if failure is None:
+            promise.set_result(result)
+        else:
+            promise.set_exception(failure)
 
     def call_outside(self, function: Callable[..., object], *args: Any) -> None:
         self._outside.append((function, args))

@@ -18,7 +18,6 @@ type, and partition and offset where they are known; the cause is chained.
 from __future__ import annotations
 
 import codecs
-import difflib
 import inspect
 import json
 import struct
@@ -236,6 +235,8 @@ def _function(given: Given, option: str, side: int) -> Callable[..., Any] | None
 
 
 def _unknown(given: str, name: str, option: str) -> OptionError:
+    import difflib
+
     near = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"Did you mean {near[0]}? " if near else ""
     return OptionError(

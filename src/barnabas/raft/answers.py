@@ -276,9 +276,7 @@ def _endpoints(
 
 def _refused(replica: Replica, send: Send, error_code: int, now_ms: int) -> None:
     if error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        logger.error(
-            "%s:%d belongs to another cluster than %s", send.host, send.port, replica.cluster_id
-        )
+        replica.meet_stranger((send.host, send.port))
     elif error_code not in (NONE, *_TELLS_LEADER, ErrorCode.BROKER_NOT_AVAILABLE):
         logger.warning(
             "%s:%d answered %s with error %d", send.host, send.port, send.key.name, error_code

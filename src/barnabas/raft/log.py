@@ -124,7 +124,8 @@ class MetadataLog:
     def open(cls, disk: Disk, parent: str, settings: LogSettings, now_ms: int) -> MetadataLog:
         """The log in the directory `parent`, made if it is not there."""
         directory = f"{parent}/{CLUSTER_METADATA_DIRECTORY}"
-        snapshots = _find_snapshots(disk, directory)
+        _remove_unfinished(disk, directory)
+        snapshots = find_snapshots(disk, directory)
         config = LogConfig(
             segment_bytes=settings.segment_bytes,
             segment_ms=settings.segment_ms,
@@ -395,15 +396,21 @@ def _batch(data: bytes, header: BatchHeader, start: int) -> LogBatch:
     return LogBatch(*common, values=values)
 
 
-def _find_snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
-    """Those that are there, oldest first. What an interrupted write left is removed."""
+def find_snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
+    """Those that are there, oldest first."""
     if not disk.exists(directory):
         return []
-    found = []
+    return sorted(
+        snapshot
+        for name in disk.list(directory)
+        if (snapshot := SnapshotId.parse(name)) is not None
+    )
+
+
+def _remove_unfinished(disk: Disk, directory: str) -> None:
+    """What an interrupted write of a snapshot left."""
+    if not disk.exists(directory):
+        return
     for name in disk.list(directory):
-        snapshot = SnapshotId.parse(name)
-        if snapshot is not None:
-            found.append(snapshot)
-        elif ".checkpoint" in name and name.endswith(_UNFINISHED):
+        if ".checkpoint" in name and name.endswith(_UNFINISHED):
             disk.remove(f"{directory}/{name}")
-    return sorted(found)

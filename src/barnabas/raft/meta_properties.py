@@ -18,6 +18,11 @@ from barnabas.seams import Disk
 from barnabas.wire import uuids
 
 _VERSION = "1"
+_WHAT_HELPS = (
+    "It names the cluster and the node that the directory belongs to. Restore it from a copy: "
+    "version=1, node.id, the cluster.id that the other nodes have, and the directory.id by which "
+    "`quorum describe` and the metadata know the directory."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +54,27 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     try:
         given = read_properties(disk.read_file(path).decode("utf-8"))
     except (UnicodeDecodeError, PropertiesError) as error:
-        raise StorageError(f"{path} is not a properties file: {error}") from error
+        raise StorageError(f"{path} is not a properties file: {error}. {_WHAT_HELPS}") from error
     version = given.get("version")
     if version not in ("0", "1"):
         raise StorageError(
-            f"{path} has version {version or 'none'}; only versions 0 and 1 are known"
+            f"{path} has version {version or 'none'}; only versions 0 and 1 are known. {_WHAT_HELPS}"
         )
     number = given.get("node.id", given.get("broker.id", ""))
     if not number.isdecimal():
-        raise StorageError(f"{path} has no node.id, or one that is no number: {number!r}")
+        raise StorageError(
+            f"{path} has no node.id, or one that is no number: {number!r}. {_WHAT_HELPS}"
+        )
     cluster_id = given.get("cluster.id", "")
     if not cluster_id:
-        raise StorageError(f"{path} has no cluster.id")
+        raise StorageError(f"{path} has no cluster.id. {_WHAT_HELPS}")
     text = given.get("directory.id")
     try:
         directory_id = None if text is None else uuids.from_text(text)
     except ValueError as error:
-        raise StorageError(f"{path} has a directory.id that is none: {error}") from error
+        raise StorageError(
+            f"{path} has a directory.id that is none: {error}. {_WHAT_HELPS}"
+        ) from error
     return MetaProperties(cluster_id, int(number), directory_id)
 
 
@@ -91,13 +100,15 @@ def load_ensemble(
         except OSError:
             continue
         if meta is None:
+            if disk.exists(directory) and not _can_be_listed(disk, directory):
+                continue
             unformatted.append(directory)
         else:
             found[directory] = meta
     if unformatted and not found:
         raise StorageError(
             f"No `{META_PROPERTIES}` found in {', '.join(unformatted)}: "
-            "format the directory first (storage format)"
+            "format the directory first (storage format), or correct log.dirs"
         )
     if unformatted:
         raise StorageError(
@@ -109,19 +120,30 @@ def load_ensemble(
     return found
 
 
+def _can_be_listed(disk: Disk, directory: str) -> bool:
+    try:
+        disk.list(directory)
+    except OSError:
+        return False
+    return True
+
+
 def _check_ids(found: Mapping[str, MetaProperties], node_id: int) -> None:
     clusters = {meta.cluster_id: directory for directory, meta in found.items()}
     if len(clusters) > 1:
         listed = ", ".join(f"{cluster} in {where}" for cluster, where in clusters.items())
-        raise StorageError(f"The log directories belong to different clusters: {listed}")
+        raise StorageError(
+            f"The log directories belong to different clusters: {listed}. Let log.dirs name "
+            "directories of one cluster"
+        )
     directory_ids: dict[bytes, str] = {}
     for directory, meta in found.items():
         if meta.node_id != node_id:
             raise StorageError(
-                f"Stored node id {meta.node_id} doesn't match previous node id {node_id} in "
-                f"{directory}. If you moved your data, make sure your configured node id matches. "
-                "If you intend to create a new node, you should remove all data in your data "
-                "directories."
+                f"{directory} belongs to node {meta.node_id}, as its {META_PROPERTIES} says, and this "
+                f"node is {node_id}. Nothing was changed. Let log.dirs name the directories of node "
+                f"{node_id}, or set node.id={meta.node_id} if the data was moved; for a new node "
+                "format an empty directory."
             )
         if meta.directory_id is None:
             continue

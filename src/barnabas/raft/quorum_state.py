@@ -43,8 +43,10 @@ class QuorumStateFile:
             return _election(json.loads(self._disk.read_file(self.path)))
         except (ValueError, TypeError, KeyError) as error:
             raise StorageError(
-                f"{self.path} is corrupt ({error}). It says whom this node voted for; if the node "
-                "is the only voter of its cluster, the file may be removed."
+                f"{self.path} is corrupt ({error}). It says whom this node voted for: without it "
+                "the node could vote twice. If the node is the only voter of its cluster, or no "
+                "voter, the file may be removed. Otherwise give the node an empty directory: remove "
+                "it from the voters, format it anew, and add it again once it has caught up."
             ) from error
 
     def voters(self) -> tuple[int, ...] | None:

@@ -343,6 +343,8 @@ class Raft:
 
     def _answered(self, send: Send, response: Message | None, now_ms: int) -> None:
         replica = self._replica
+        if getattr(response, "error_code", None) == ErrorCode.NONE:
+            replica.meet_own((send.host, send.port))
         match response:
             case VoteResponse():
                 answers.take_vote(replica, send, response, now_ms)

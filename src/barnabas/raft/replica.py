@@ -78,6 +78,8 @@ class Replica:
         self.high_watermark = 0
         self.left_leading: Callable[[Leader], None] = lambda leader: None
         self._bootstrap_servers = tuple(bootstrap_servers)
+        self._strangers: set[Address] = set()
+        self._met_own = False
         self._state_file = state_file
         self._listener = listener
         self._written: Election | None = None
@@ -153,6 +155,31 @@ class Replica:
     def leader_address(self) -> Address | None:
         """Where this replica fetches."""
         return self.leader_endpoint(self.settings.listener_name) or self.leader_endpoint()
+
+    # ---- other clusters
+
+    def meet_own(self, address: Address) -> None:
+        """Somebody answered as a node of this cluster does."""
+        self._met_own = True
+        self._strangers.discard(address)
+
+    def meet_stranger(self, address: Address) -> None:
+        """Somebody answered that it belongs to another cluster. If everybody does, and nobody ever
+        did otherwise, this node was given the wrong addresses or the wrong directory."""
+        if address not in self._strangers:
+            self._strangers.add(address)
+            logger.error(
+                "%s:%d belongs to another cluster than this node, whose cluster is %s",
+                *address,
+                self.cluster_id,
+            )
+        if not self._met_own and self._strangers.issuperset(self.bootstrap_addresses):
+            named = ", ".join(f"{host}:{port}" for host, port in sorted(self._strangers))
+            raise StorageError(
+                f"{self.log.directory} belongs to the cluster {self.cluster_id}, but the controllers "
+                f"at {named} belong to another one. Correct controller.quorum.bootstrap.servers or "
+                "controller.quorum.voters, or let log.dirs name a directory of their cluster"
+            )
 
     # ---- starting
 

@@ -35,6 +35,12 @@ _BATCH_RECORDS = 2048
 _BATCH_BYTES = 1 << 20
 
 
+_WHAT_HELPS = (
+    "Put a sound copy of the file in its place, or give the node an empty directory: formatted anew, "
+    "it fetches everything from the others (a voter is removed before and added again after)."
+)
+
+
 class SnapshotId(NamedTuple):
     """`offset` is the first that is not contained; `epoch` that of the last one contained."""
 
@@ -146,8 +152,26 @@ def read_snapshot(data: bytes, name: str) -> Snapshot:
                         decode_control_record(VotersRecord, control.value)
                     )
     except (BadRecords, DecodeError) as error:
-        raise LogCorrupt(f"{name} is damaged: {error}") from error
+        raise LogCorrupt(f"{name} is damaged: {error}. {_WHAT_HELPS}") from error
     if not has_header or not has_footer:
         missing = "footer" if has_header else "header"
-        raise LogCorrupt(f"{name} is not complete: it has no {missing}")
+        raise LogCorrupt(f"{name} is not complete: it has no {missing}. {_WHAT_HELPS}")
     return Snapshot(timestamp_ms, kraft_version, voters, records)
+
+
+def check_snapshot(data: bytes, name: str) -> None:
+    """`LogCorrupt` where `read_snapshot` would find damage in the bytes, and far quicker."""
+    kinds: list[ControlType] = []
+    try:
+        for header, start, _end in iterate_batches(data):
+            verify_crc(data, header, start)
+            if header.is_control:
+                kinds += [control.type for control in read_control_records(data, header, start)]
+    except BadRecords as error:
+        raise LogCorrupt(f"{name} is damaged: {error}. {_WHAT_HELPS}") from error
+    for kind, what in (
+        (ControlType.SNAPSHOT_HEADER, "header"),
+        (ControlType.SNAPSHOT_FOOTER, "footer"),
+    ):
+        if kind not in kinds:
+            raise LogCorrupt(f"{name} is not complete: it has no {what}. {_WHAT_HELPS}")

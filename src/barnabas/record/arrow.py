@@ -10,7 +10,7 @@ pyarrow is an extra, imported only when something here is called.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.record.batch import (
     TIMESTAMP_TYPE_MASK,
@@ -24,7 +24,7 @@ from barnabas.record.kernels import ColumnsBuilder
 from barnabas.record.read import batch_body
 
 if TYPE_CHECKING:
-    from barnabas.record.kernels import BinaryColumn
+    from barnabas.record.kernels import BinaryColumn, Columns
 
 
 def append_batch(
@@ -65,12 +65,53 @@ def read_arrow(
     return finish_arrow(builder)
 
 
-def finish_arrow(builder: ColumnsBuilder) -> Any:
-    """What a builder has collected as a `pyarrow.RecordBatch`. The builder is empty afterwards."""
+class FinishedColumns(NamedTuple):
+    """`offsets`, `keys`, `values` and `headers` are Arrow arrays, `timestamps` a buffer of int64."""
+
+    rows: int
+    offsets: Any
+    timestamps: bytearray
+    keys: Any
+    values: Any
+    headers: Any
+
+
+def finish_columns(builder: ColumnsBuilder) -> FinishedColumns:
+    """What a builder has collected as arrays. The builder is empty afterwards."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     columns = builder.finish()
     rows = columns["record_count"]
+    return FinishedColumns(
+        rows,
+        fixed_column(pa.int64(), rows, columns["offsets"]),
+        columns["timestamps"],
+        _binary(pa.binary(), rows, columns["keys"]),
+        _binary(pa.binary(), rows, columns["values"]),
+        _headers(columns),
+    )
+
+
+def finish_arrow(builder: ColumnsBuilder) -> Any:
+    """What a builder has collected as a `pyarrow.RecordBatch`. The builder is empty afterwards."""
+    import pyarrow as pa
+
+    found = finish_columns(builder)
+    return pa.RecordBatch.from_arrays(
+        [
+            found.offsets,
+            fixed_column(pa.int64(), found.rows, found.timestamps),
+            found.keys,
+            found.values,
+            found.headers,
+        ],
+        names=["offset", "timestamp", "key", "value", "headers"],
+    )
+
+
+def _headers(columns: Columns) -> Any:
+    import pyarrow as pa
+
     header_rows = columns["header_count"]
     header_keys = _binary(pa.string(), header_rows, columns["header_keys"])
     try:
@@ -88,29 +129,20 @@ def finish_arrow(builder: ColumnsBuilder) -> Any:
         null_count=0,
         children=[header_keys, _binary(pa.binary(), header_rows, columns["header_values"])],
     )
-    headers = pa.Array.from_buffers(
+    return pa.Array.from_buffers(
         pa.list_(entry),
-        rows,
+        columns["record_count"],
         [None, pa.py_buffer(columns["header_offsets"])],
         null_count=0,
         children=[entries],
     )
-    return pa.RecordBatch.from_arrays(
-        [
-            _int64(columns["offsets"], rows),
-            _int64(columns["timestamps"], rows),
-            _binary(pa.binary(), rows, columns["keys"]),
-            _binary(pa.binary(), rows, columns["values"]),
-            headers,
-        ],
-        names=["offset", "timestamp", "key", "value", "headers"],
-    )
 
 
-def _int64(values: bytearray, rows: int) -> Any:
+def fixed_column(kind: Any, rows: int, values: Any) -> Any:
+    """A column of numbers out of a buffer that holds them one after another."""
     import pyarrow as pa
 
-    return pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(values)], null_count=0)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)], null_count=0)
 
 
 def _binary(kind: Any, rows: int, column: BinaryColumn) -> Any:

@@ -55,6 +55,7 @@ if not COMPILED and __name__ == "barnabas.record.kernels":
 
 BATCH_OVERHEAD = 61
 MAX_REFUSED = 1000
+PLACE_INT32S = 10
 _SMALLEST_RECORD = 7
 _MAX_BODY = 0x7FFFFFFF
 _INT32 = Struct("=i")
@@ -235,6 +236,24 @@ def _set_int64(p: cython.p_uchar, index: cython.Py_ssize_t, value: cython.longlo
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
+def _get_int32(p: cython.p_uchar, index: cython.Py_ssize_t) -> cython.int:
+    if cython.compiled:
+        return cython.cast(cython.p_int, p)[index]
+    return _INT32.unpack_from(p, index * 4)[0]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _get_int64(p: cython.p_uchar, index: cython.Py_ssize_t) -> cython.longlong:
+    if cython.compiled:
+        return cython.cast(cython.p_longlong, p)[index]
+    return _INT64.unpack_from(p, index * 8)[0]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
 def _set_bit(p: cython.p_uchar, index: cython.Py_ssize_t, value: cython.bint) -> cython.void:
     byte: cython.int = p[index >> 3]
     bit: cython.int = 1 << (index & 7)
@@ -332,6 +351,13 @@ def _at_least(buffer: bytearray, size: cython.Py_ssize_t) -> cython.p_uchar:
             buffer.extend(bytes(size - length))
     if cython.compiled:
         return cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer))
+    return buffer
+
+
+def uninitialized(size: cython.Py_ssize_t) -> bytearray:
+    """A buffer whose bytes are whatever was there: for who is about to fill all of it."""
+    buffer: bytearray = bytearray()
+    _at_least(buffer, size)
     return buffer
 
 
@@ -720,6 +746,54 @@ def record_spans(
     return found
 
 
+def locate_records(
+    data: Any, start: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong
+) -> bytearray:
+    """Where every record of a body lies, for those who make something of them piece by piece.
+
+    All of the body is checked here, so that whoever uses the places need not check again. A record
+    takes ten int32 of the result, in this machine's byte order: the timestamp delta (an int64),
+    the offset delta, where the key starts and how long it is, the same of the value, where the
+    headers start (after their count) and end, and how many there are. Lengths of -1 mean null.
+    """
+    cursor: _Cursor = _Cursor(data, start, end, count)
+    if end > 0x7FFFFFFF:
+        raise ValueError("a batch must end within 2 GiB of its buffer's start")
+    located: bytearray = bytearray()
+    p: cython.p_uchar = _at_least(located, 40 * count)
+    index: cython.longlong = 0
+    place: cython.Py_ssize_t = 0
+    while index < count:
+        cursor.next_record()
+        _set_int64(p, index * 5, cursor.timestamp_delta)
+        _set_int32(p, place + 2, cursor.offset_delta)
+        _set_int32(p, place + 3, cursor.key_start)
+        _set_int32(p, place + 4, cursor.key_length if cursor.key_length >= 0 else -1)
+        _set_int32(p, place + 5, cursor.value_start)
+        _set_int32(p, place + 6, cursor.value_length if cursor.value_length >= 0 else -1)
+        _set_int32(p, place + 7, cursor.position)
+        _set_int32(p, place + 8, cursor.record_end)
+        _set_int32(p, place + 9, cursor.header_count)
+        if cursor.header_count:
+            cursor.skip_headers()
+        else:
+            cursor.end_record()
+        place += 10
+        index += 1
+    cursor.end_batch()
+    return located
+
+
+def decode_headers(
+    data: Any, start: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of a record that `locate_records` found."""
+    cursor: _Cursor = _Cursor(data, start, end, 0)
+    cursor.record_end = end
+    cursor.header_count = count
+    return cursor.headers()
+
+
 @cython.final
 @cython.cclass
 class ColumnsBuilder:
@@ -740,7 +814,8 @@ class ColumnsBuilder:
     _header_keys: _Column
     _header_values: _Column
 
-    def __init__(self) -> None:
+    def __init__(self, rows: cython.Py_ssize_t = 0, size: cython.Py_ssize_t = 0) -> None:
+        """With room for so many records, and for values of so many bytes: to grow costs time."""
         self._rows = 0
         self._header_rows = 0
         self._offsets = bytearray()
@@ -750,6 +825,12 @@ class ColumnsBuilder:
         self._values = _Column()
         self._header_keys = _Column()
         self._header_values = _Column()
+        if rows > 0:
+            _at_least(self._offsets, 8 * rows)
+            _at_least(self._timestamps, 8 * rows)
+            _at_least(self._header_offsets, 4 * (rows + 1))
+            self._keys.reserve(rows, 0)
+            self._values.reserve(rows, max(min(size, _MAX_BODY), 0))
 
     @property
     def record_count(self) -> int:
@@ -829,6 +910,77 @@ class ColumnsBuilder:
         self._header_rows = header_row
         return rows
 
+    def append_located(
+        self,
+        data: Any,
+        located: bytearray,
+        first: cython.Py_ssize_t,
+        last: cython.Py_ssize_t,
+        base_offset: cython.longlong,
+        base_timestamp: cython.longlong,
+        log_append_time_ms: cython.longlong = -1,
+    ) -> int:
+        """Appends the records `[first, last)` of a body of which `locate_records` gave `located`.
+
+        Gives `record_count`. The other arguments are as of `decode_records`.
+        """
+        if not 0 <= first <= last <= len(located) // 40:
+            raise ValueError(f"no range [{first}, {last}) in these records")
+        keys: _Column = self._keys
+        values: _Column = self._values
+        header_keys: _Column = self._header_keys
+        header_values: _Column = self._header_values
+        row: cython.Py_ssize_t = self._rows
+        rows: cython.Py_ssize_t = row + last - first
+        header_row: cython.Py_ssize_t = self._header_rows
+        place: cython.Py_ssize_t = first * 10
+        p_located: cython.p_uchar = _at_least(located, 0)
+        if last == first:
+            return row
+        end: cython.Py_ssize_t = _get_int32(p_located, last * 10 - 2)
+        cursor: _Cursor = _Cursor(data, 0, end, 0)
+        # No column can take more than what lies between the first key and the end.
+        size: cython.Py_ssize_t = end - _get_int32(p_located, place + 3)
+        if (
+            max(keys.size, values.size, header_keys.size, header_values.size) + size > _MAX_BODY
+            or rows > _MAX_BODY // 8
+        ):
+            raise ValueError("a column cannot have more than 2 GiB")
+        keys.reserve(rows, keys.size + size)
+        values.reserve(rows, values.size + size)
+        p_offsets: cython.p_uchar = _at_least(self._offsets, 8 * rows)
+        p_timestamps: cython.p_uchar = _at_least(self._timestamps, 8 * rows)
+        p_header_offsets: cython.p_uchar = _at_least(self._header_offsets, 4 * (rows + 1))
+        header_count: cython.int
+        while row < rows:
+            _set_int64(p_offsets, row, _wrapping_add(base_offset, _get_int32(p_located, place + 2)))
+            if log_append_time_ms == -1:
+                _set_int64(
+                    p_timestamps,
+                    row,
+                    _wrapping_add(base_timestamp, _get_int64(p_located, place >> 1)),
+                )
+            else:
+                _set_int64(p_timestamps, row, log_append_time_ms)
+            keys.put(
+                row, cursor.p, _get_int32(p_located, place + 3), _get_int32(p_located, place + 4)
+            )
+            values.put(
+                row, cursor.p, _get_int32(p_located, place + 5), _get_int32(p_located, place + 6)
+            )
+            row += 1
+            header_count = _get_int32(p_located, place + 9)
+            if header_count:
+                cursor.position = _get_int32(p_located, place + 7)
+                cursor.record_end = _get_int32(p_located, place + 8)
+                cursor.header_count = header_count
+                header_row = self._append_headers(cursor, header_row)
+            _set_int32(p_header_offsets, row, header_row)
+            place += 10
+        self._rows = rows
+        self._header_rows = header_row
+        return rows
+
     @cython.cfunc
     @cython.exceptval(-1)
     def _append_headers(self, cursor: _Cursor, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -873,6 +1025,12 @@ class ColumnsBuilder:
         return columns
 
 
+@cython.ccall
+def encode_headers(headers: object) -> list:  # type: ignore[type-arg]
+    """Headers with their keys as bytes, which is how `RecordsBuilder` wants them inside."""
+    return [(name.encode("utf-8", "surrogateescape"), content) for name, content in headers]
+
+
 @cython.final
 @cython.cclass
 class RecordsBuilder:
@@ -891,9 +1049,22 @@ class RecordsBuilder:
     _max_timestamp: cython.longlong
     _last_offset_delta: cython.longlong
 
-    def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None:
+    def __init__(
+        self,
+        base_timestamp: int | None = None,
+        capacity: int = 1024,
+        buffer: bytearray | None = None,
+    ) -> None:
+        """`buffer` is memory to use again, of any size; nobody else may hold it."""
         self._capacity = max(capacity, BATCH_OVERHEAD)
-        self._buffer = bytearray(self._capacity)
+        if buffer is None:
+            buffer = bytearray(self._capacity)
+        elif cython.compiled:
+            PyByteArray_Resize(buffer, self._capacity)
+        else:
+            del buffer[self._capacity :]
+            buffer.extend(bytes(self._capacity - len(buffer)))
+        self._buffer = buffer
         self._size = BATCH_OVERHEAD
         self._count = 0
         self._base_known = base_timestamp is not None
@@ -976,35 +1147,49 @@ class RecordsBuilder:
         offset_delta: cython.longlong = -1,
     ) -> int:
         """Appends one record; gives the size of the batch after it, `size_in_bytes`."""
-        return self._append(timestamp_ms, key, value, headers, offset_delta)
+        encoded: list | None = encode_headers(headers) if headers else None  # type: ignore[type-arg]
+        return self._append(timestamp_ms, key, value, encoded, offset_delta, _MAX_BODY)
+
+    def append_within(
+        self,
+        timestamp_ms: cython.longlong,
+        key: Any,
+        value: Any,
+        encoded: list | None,  # type: ignore[type-arg]
+        limit: cython.Py_ssize_t,
+    ) -> int:
+        """The same with headers from `encode_headers`, or None; 0, and nothing happened, if the
+        batch would become larger than `limit`."""
+        return self._append(timestamp_ms, key, value, encoded, -1, limit)
 
     @cython.cfunc
-    @cython.inline
     @cython.exceptval(-1)
     def _append(
         self,
         timestamp_ms: cython.longlong,
         key: object,
         value: object,
-        headers: object,
+        encoded: list | None,  # type: ignore[type-arg]
         offset_delta: cython.longlong,
+        limit: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
+        """The size of the batch with this record in it; 0, and nothing happened, if that would be
+        more than `limit`. Runs no Python code where key and value are bytes or None: no other
+        thread sees a record half appended."""
         p: cython.p_uchar
         key_length: cython.Py_ssize_t = -1
         value_length: cython.Py_ssize_t = -1
         body: cython.longlong
         position: cython.Py_ssize_t
         needed: cython.Py_ssize_t
+        base_timestamp: cython.longlong
         timestamp_delta: cython.longlong
-        encoded: list | None = None  # type: ignore[type-arg]
         if offset_delta < 0:
             offset_delta = self._last_offset_delta + 1
         elif offset_delta <= self._last_offset_delta or offset_delta > 0x7FFFFFFF:
             raise ValueError(f"offset delta {offset_delta} after {self._last_offset_delta}")
-        if not self._base_known:
-            self._base_timestamp = timestamp_ms
-            self._base_known = True
-        timestamp_delta = _wrapping_add(timestamp_ms, -self._base_timestamp)
+        base_timestamp = self._base_timestamp if self._base_known else timestamp_ms
+        timestamp_delta = _wrapping_add(timestamp_ms, -base_timestamp)
 
         body = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
         if key is None:
@@ -1017,19 +1202,18 @@ class RecordsBuilder:
         else:
             value_length = len(value)
             body += _varint_size(value_length) + value_length
-        if headers:
-            encoded = []
-            for name, content in headers:
-                name_bytes: bytes = name.encode("utf-8", "surrogateescape")
-                encoded.append((name_bytes, content))
+        if encoded is None:
+            body += 1
+        else:
+            body += _varint_size(len(encoded))
+            for name_bytes, content in encoded:
                 body += _varint_size(len(name_bytes)) + len(name_bytes)
                 body += 1 if content is None else _varint_size(len(content)) + len(content)
-            body += _varint_size(len(encoded))
-        else:
-            body += 1
 
         position = self._size
         needed = position + _varint_size(body) + body
+        if needed > limit and limit < _MAX_BODY:
+            return 0
         if needed > self._capacity:
             self._grow(needed)
         if cython.compiled:
@@ -1052,6 +1236,63 @@ class RecordsBuilder:
 
         self._size = needed
         self._count += 1
+        self._base_timestamp = base_timestamp
+        self._base_known = True
+        self._last_offset_delta = offset_delta
+        if timestamp_ms > self._max_timestamp:  # noqa: PLR1730 - max() is slower in C
+            self._max_timestamp = timestamp_ms
+        return needed
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _append_span(
+        self,
+        timestamp_ms: cython.longlong,
+        keys: cython.p_uchar,
+        key_start: cython.Py_ssize_t,
+        key_length: cython.Py_ssize_t,
+        values: cython.p_uchar,
+        value_start: cython.Py_ssize_t,
+        value_length: cython.Py_ssize_t,
+        limit: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """`_append` for a record without headers whose key and value lie in the memory of columns;
+        a negative length is null."""
+        p: cython.p_uchar
+        position: cython.Py_ssize_t = self._size
+        offset_delta: cython.longlong = self._last_offset_delta + 1
+        base_timestamp: cython.longlong
+        base_timestamp = self._base_timestamp if self._base_known else timestamp_ms
+        timestamp_delta: cython.longlong = _wrapping_add(timestamp_ms, -base_timestamp)
+        body: cython.longlong = 2 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
+        body += _varint_size(key_length) + max(key_length, 0)
+        body += _varint_size(value_length) + max(value_length, 0)
+        needed: cython.Py_ssize_t = position + _varint_size(body) + body
+        if needed > limit:
+            return 0
+        if needed > self._capacity:
+            self._grow(needed)
+        if cython.compiled:
+            p = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self._buffer))
+        else:
+            p = self._buffer
+        position = _write_varint(p, position, body)
+        p[position] = 0
+        position = _write_varint(p, position + 1, timestamp_delta)
+        position = _write_varint(p, position, offset_delta)
+        position = _write_varint(p, position, key_length)
+        if key_length > 0:
+            _copy(p, position, keys, key_start, key_length)
+            position += key_length
+        position = _write_varint(p, position, value_length)
+        if value_length > 0:
+            _copy(p, position, values, value_start, value_length)
+            position += value_length
+        p[position] = 0
+        self._size = needed
+        self._count += 1
+        self._base_timestamp = base_timestamp
+        self._base_known = True
         self._last_offset_delta = offset_delta
         if timestamp_ms > self._max_timestamp:  # noqa: PLR1730 - max() is slower in C
             self._max_timestamp = timestamp_ms
@@ -1059,8 +1300,10 @@ class RecordsBuilder:
 
     def extend(self, records: Any) -> int:
         """Appends records `(timestamp_ms, key, value, headers)`; gives `size_in_bytes`."""
+        encoded: list | None  # type: ignore[type-arg]
         for timestamp_ms, key, value, headers in records:
-            self._append(timestamp_ms, key, value, headers, -1)
+            encoded = encode_headers(headers) if headers else None
+            self._append(timestamp_ms, key, value, encoded, -1, _MAX_BODY)
         return self._size
 
     def finish(self) -> bytearray:

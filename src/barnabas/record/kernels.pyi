@@ -6,6 +6,7 @@ from barnabas.record.batch import Buffer
 COMPILED: bool
 BATCH_OVERHEAD: int
 MAX_REFUSED: int
+PLACE_INT32S: int
 
 Headers = Iterable[tuple[str, Buffer | None]]
 RecordTuple = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -32,6 +33,11 @@ def decode_records(
 def record_spans(
     data: Buffer, start: int, end: int, count: int
 ) -> list[tuple[int, int, int, int, bytes | None, bool]]: ...
+def uninitialized(size: int) -> bytearray: ...
+def locate_records(data: Buffer, start: int, end: int, count: int) -> bytearray: ...
+def decode_headers(
+    data: Buffer, start: int, end: int, count: int
+) -> tuple[tuple[str, bytes | None], ...]: ...
 
 BinaryColumn = tuple[int, bytearray, bytearray, bytearray]
 
@@ -47,6 +53,7 @@ class Columns(TypedDict):
     header_values: BinaryColumn
 
 class ColumnsBuilder:
+    def __init__(self, rows: int = 0, size: int = 0) -> None: ...
     @property
     def record_count(self) -> int: ...
     @property
@@ -61,10 +68,27 @@ class ColumnsBuilder:
         base_timestamp: int,
         log_append_time_ms: int = -1,
     ) -> int: ...
+    def append_located(
+        self,
+        data: Buffer,
+        located: bytearray,
+        first: int,
+        last: int,
+        base_offset: int,
+        base_timestamp: int,
+        log_append_time_ms: int = -1,
+    ) -> int: ...
     def finish(self) -> Columns: ...
 
+def encode_headers(headers: Headers) -> list[tuple[bytes, Buffer | None]]: ...
+
 class RecordsBuilder:
-    def __init__(self, base_timestamp: int | None = None, capacity: int = 1024) -> None: ...
+    def __init__(
+        self,
+        base_timestamp: int | None = None,
+        capacity: int = 1024,
+        buffer: bytearray | None = None,
+    ) -> None: ...
     @property
     def size_in_bytes(self) -> int: ...
     @property
@@ -82,6 +106,14 @@ class RecordsBuilder:
         value: Buffer | None,
         headers: Headers = (),
         offset_delta: int = -1,
+    ) -> int: ...
+    def append_within(
+        self,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        encoded: list[tuple[bytes, Buffer | None]] | None,
+        limit: int,
     ) -> int: ...
     def extend(
         self, records: Iterable[tuple[int, Buffer | None, Buffer | None, Headers]]

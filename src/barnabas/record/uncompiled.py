@@ -13,14 +13,14 @@ compiled = False
 T = TypeVar("T")
 
 void = bint = uchar = int = uint = longlong = ulonglong = Py_ssize_t = double = object
-p_uchar = p_longlong = p_int = object
+p_uchar = p_char = p_longlong = p_int = object
 
 
 def cfunc(function: T) -> T:
     return function
 
 
-ccall = cclass = inline = final = cfunc
+ccall = cclass = inline = final = no_gc = cfunc
 
 
 def _configured(*_arguments: Any, **_options: Any) -> Any:
@@ -34,5 +34,5 @@ def cast(_type: Any, value: Any) -> Any:
     return value
 
 
-def declare(_type: Any = None, value: Any = None) -> Any:
+def declare(_type: Any = None, value: Any = None, visibility: str = "private") -> Any:
     return value

@@ -417,28 +417,43 @@ class ReplicaManager:
         Of very many new partitions some get theirs later, unless all are needed `at_once`."""
         self._names[topic.topic_id] = topic.name
         self._topics[topic.name] = topic
-        now_ms = self.logs.now_ms()
         for index, registration in topic.partitions.items():
-            key = (topic.name, index)
-            partition = self.partitions.get(key)
-            if self.node_id not in registration.replicas:
-                if partition is not None:
-                    self._remove(partition)
-                continue
-            if partition is None:
-                if not (at_once or self._late.now(key, is_new=is_new)):
-                    continue
-                partition = self._create(topic, index, registration, is_new)
-            self._apply(partition, registration, now_ms)
+            try:
+                self._apply_partition(topic, index, registration, is_new, at_once)
+            except OSError as error:
+                self._failed(topic.name, index, error)
         self.moves.wake()
 
-    def _apply(
-        self, partition: Partition, registration: PartitionRegistration, now_ms: int
+    def _apply_partition(
+        self,
+        topic: TopicImage,
+        index: int,
+        registration: PartitionRegistration,
+        is_new: bool,
+        at_once: bool,
     ) -> None:
-        if partition.apply(registration, now_ms):
+        key = (topic.name, index)
+        partition = self.partitions.get(key)
+        if self.node_id not in registration.replicas:
+            if partition is not None:
+                self._remove(partition)
+            return
+        if partition is None:
+            if not (at_once or self._late.now(key, is_new=is_new)):
+                return
+            partition = self._create(topic, index, registration, is_new)
+        self._apply(partition, registration)
+
+    def _apply(self, partition: Partition, registration: PartitionRegistration) -> None:
+        if partition.apply(registration, self.logs.now_ms()):
             self._follow(partition)
             self.moved(partition)
             self.wake(partition.key)
+
+    def _failed(self, topic: str, index: int, error: OSError) -> None:
+        """The disk of this one failed; the others go on."""
+        logger.error("%s-%d cannot be what it should: %s", topic, index, error)
+        self.log_failed(topic, index, error)
 
     def _create_late(self, key: PartitionKey, is_new: bool) -> None:
         """A partition whose log had to wait is what the image says by now."""
@@ -447,8 +462,12 @@ class ReplicaManager:
         if topic is None or registration is None or key in self.partitions:
             return
         if self.node_id in registration.replicas:
-            partition = self._create(topic, key[1], registration, is_new)
-            self._apply(partition, registration, self.logs.now_ms())
+            try:
+                partition = self._create(topic, key[1], registration, is_new)
+                self._apply(partition, registration)
+            except OSError as error:
+                self._failed(*key, error)
+                return
             self.directory_to_tell(partition)
 
     def apply_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:

@@ -112,20 +112,22 @@ class BrokerLifecycle:
         )
         limit_ms = self._config.initial_broker_registration_timeout_ms
         deadline_ms = self._clock.monotonic_ms() + limit_ms
-        refused = "no controller answered"
+        refused = told = ""
         while True:
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 raise StorageError(
                     f"broker {self._config.node_id} could not register with the controller within "
-                    f"initial.broker.registration.timeout.ms ({limit_ms} ms): {refused}"
+                    f"initial.broker.registration.timeout.ms ({limit_ms} ms): "
+                    f"{refused or self._nobody_answered()}"
                 )
             try:
                 response = await self._controller.register_broker(request, timeout_ms=left_ms)
                 code = ErrorCode.of(response.error_code)
             except ApiError as error:
                 code, response = error.code, None
-                refused = error.message or error.code.message
+                if code is not ErrorCode.REQUEST_TIMED_OUT:
+                    refused = error.message or error.code.message
             if code is ErrorCode.NONE and response is not None:
                 self.broker_epoch = self._controller.broker_epoch = response.broker_epoch
                 logger.info(
@@ -139,10 +141,26 @@ class BrokerLifecycle:
                     f"the controller refuses broker {self._config.node_id} of cluster "
                     f"{cluster_id}: {code.name} ({code.message})"
                 )
-            if code is not ErrorCode.REQUEST_TIMED_OUT:
+            if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                refused = (
+                    f"{code.name} (another process is registered with node.id="
+                    f"{self._config.node_id} and sends heartbeats; stop it, or change node.id)"
+                )
+            elif response is not None:
                 refused = f"{code.name} ({code.message})"
-            logger.info("registration is tried again: %s", refused)
+            if refused != told:
+                told = refused
+                logger.info("registration is tried again: %s", refused)
             await asyncio.sleep(RETRY_MS / 1000)
+
+    def _nobody_answered(self) -> str:
+        config = self._config
+        asked = config.controller_quorum_bootstrap_servers or config.controller_quorum_voters
+        where = f" at {', '.join(asked)}" if asked else ""
+        return (
+            f"no active controller was reached{where}. A majority of the controllers must run, and "
+            "controller.quorum.bootstrap.servers or controller.quorum.voters must name them"
+        )
 
     # Heartbeats
 

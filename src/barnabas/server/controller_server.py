@@ -113,6 +113,10 @@ class ControllerServer:
     async def forwarded(
         self, key: int, version: int, client_id: str | None, context: Context, request: Message
     ) -> Message:
+        if not self._node.quorum.raft.is_leader:
+            # Also for what the quorum's leader answers: a broker of Apache's that asks the wrong node
+            # looks for the right one only when it is told so.
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
         module = self._handlers[ApiKey(key)]
         inner = _Forwarded(version, client_id, context, self._node.world.loop)
         try:

@@ -41,8 +41,13 @@ class ReplicaPartitionLog:
         end_offset = log.log_end_offset
         if offset >= end_offset:
             return Chunk(b"", end_offset, log.high_watermark)
-        records = log.read(offset, max_bytes, end_offset, at_least_one=True).records
-        batches = records if isinstance(records, bytes) else records.read()
+        try:
+            records = log.read(offset, max_bytes, end_offset, at_least_one=True).records
+            batches = records if isinstance(records, bytes) else records.read()
+        except OSError as error:
+            # Another broker can coordinate what this one cannot read.
+            self._replicas.log_failed(self._topic, partition, error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         return Chunk(batches, end_offset, log.high_watermark)
 
     def listen(self, partition: int, listener: Callable[[int], None]) -> None:

@@ -213,6 +213,7 @@ class Node:
         self.replicas.directory_to_tell = self.directory_assignment.check_partition
         self._quorum: NodeQuorum | None = None
         self._is_catching_up = True
+        self._are_logs_loaded = False
         self._starting: asyncio.Task[object] | None = None
         self._waiting_for_image: list[tuple[Callable[[MetadataImage], bool], Any]] = []
         self._advertised_versions: dict[ApiKey, tuple[int, int]] = {}
@@ -328,16 +329,17 @@ class Node:
                 still.append((condition, known))
         self._waiting_for_image = still
 
-    def metadata_failed(self, error: OSError) -> None:
+    def metadata_failed(self, error: Exception) -> None:
         """Without its metadata log a node can decide nothing: it stops, so that it is noticed."""
-        self._give_up(f"the metadata log cannot be written ({error})")
+        told = isinstance(error, StorageError)
+        self._give_up(str(error) if told else f"the metadata log cannot be written ({error})")
 
     def _directory_failed(self, path: str) -> None:
         """The controller gives the leaderships of what was there to others."""
         self.broker_lifecycle.beat_soon()
 
     def _all_directories_failed(self) -> None:
-        if self.lifecycle.state is BrokerState.RUNNING:
+        if self.lifecycle.state is BrokerState.RUNNING or not self._is_catching_up:
             self._give_up("all log directories have failed")
 
     def _give_up(self, reason: str) -> None:
@@ -422,7 +424,7 @@ class Node:
     # ---- lifecycle
 
     async def start(self) -> None:
-        from barnabas.server.node_quorum import NodeQuorum, format_if_empty
+        from barnabas.server.node_quorum import NodeQuorum, check_storage, format_if_empty
 
         self._starting = asyncio.current_task()
         self.lifecycle.become(BrokerState.STARTING)
@@ -440,8 +442,10 @@ class Node:
             self.metrics_server = serve_metrics(self)
             if self.config.barnabas_format_if_empty:
                 format_if_empty(self)
+            check_storage(self.world.disk, self.config)
             if self.config.is_broker:
                 self.logs.load()
+                self._are_logs_loaded = True
             endpoints = self.controller_server.endpoints() if self.controller_server else []
             self._quorum = NodeQuorum(self, endpoints)
             self.cluster_id = self.quorum.cluster_id
@@ -457,11 +461,14 @@ class Node:
             if self.config.is_broker:
                 await self._join()
             self.maintenance.start()
-        except BaseException:
+        except BaseException as error:
             starting, self._starting = self._starting, None
             if self.failure is not None and starting is not None and starting.cancelling():
                 starting.uncancel()
-            await self._tear_down(clean=False)
+            # A start that is given up, or refused by others, leaves logs that are whole.
+            given_up = isinstance(error, asyncio.CancelledError | StorageError)
+            whole = given_up and self.failure is None and self._are_logs_loaded
+            await self._tear_down(clean=False, are_logs_whole=whole)
             if self.failure is not None:
                 raise StorageError(self.failure) from None
             raise
@@ -571,7 +578,7 @@ class Node:
         if self.config.is_broker and self.config.controlled_shutdown_enable:
             await self.broker_lifecycle.shut_down()
 
-    async def _tear_down(self, *, clean: bool) -> None:
+    async def _tear_down(self, *, clean: bool, are_logs_whole: bool = False) -> None:
         self.lifecycle.become(BrokerState.SHUTTING_DOWN)
         self.maintenance.stop()
         self.network.stop_accepting()
@@ -596,7 +603,10 @@ class Node:
         if self.metrics_server is not None:
             self.metrics_server.close()
         self.network.close()
-        self.logs.close(clean=clean, broker_epoch=self.broker_lifecycle.broker_epoch)
+        epoch = self.broker_lifecycle.broker_epoch
+        if are_logs_whole and epoch < 0:
+            epoch = self.logs.previous_broker_epoch()
+        self.logs.close(clean=clean or are_logs_whole, broker_epoch=epoch)
         self.lifecycle.become(BrokerState.NOT_RUNNING)
         self._stopped.set()
 

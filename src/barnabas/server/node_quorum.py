@@ -15,13 +15,15 @@ from barnabas.controller.format import format_storage, random_cluster_id, storag
 from barnabas.controller.kraft.controller import KraftController
 from barnabas.controller.kraft.replica import MetadataReplica
 from barnabas.controller.kraft.snapshots import SnapshotSettings
+from barnabas.log.file_names import CLUSTER_METADATA_DIRECTORY
 from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.raft.errors import StorageError
-from barnabas.raft.log import LogSettings, MetadataLog
+from barnabas.raft.log import LogSettings, MetadataLog, find_snapshots
 from barnabas.raft.meta_properties import MetaProperties, load_ensemble
 from barnabas.raft.quorum_state import QuorumStateFile
 from barnabas.raft.raft import Raft
 from barnabas.raft.settings import RaftSettings
+from barnabas.raft.snapshot import check_snapshot
 from barnabas.raft.voters import VoterEndpoint, VoterNode, VoterSet
 from barnabas.server.raft_driver import RaftDriver
 from barnabas.wire import uuids
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from barnabas.config.broker import BrokerConfig
     from barnabas.delayed.timer import Timeout
-    from barnabas.seams import Address
+    from barnabas.seams import Address, Disk
     from barnabas.server.endpoint import Endpoint
     from barnabas.server.node import Node
     from barnabas.wire.message import Message
@@ -69,7 +71,6 @@ class NodeQuorum:
             world.clock.now_ms(),
         )
         state_file = QuorumStateFile(world.disk, self.log.directory)
-        _check_voters(config, state_file)
         self.replica = MetadataReplica(
             publish=node.publish,
             background=world.background,
@@ -245,6 +246,19 @@ def _static_voters(config: BrokerConfig) -> VoterSet | None:
     if config.is_controller and not config.controller_quorum_bootstrap_servers:
         return VoterSet((VoterNode(config.node_id),))
     return None
+
+
+def check_storage(disk: Disk, config: BrokerConfig) -> None:
+    """Refuse directories that are not this node's or that cannot be used, as long as nothing in them
+    has been touched: to load a log is to repair it."""
+    names = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
+    if config.metadata_log_dir not in load_ensemble(disk, list(names), config.node_id):
+        return  # a disk that is dead: whoever opens it says so
+    directory = f"{config.metadata_log_dir}/{CLUSTER_METADATA_DIRECTORY}"
+    _check_voters(config, QuorumStateFile(disk, directory))
+    for newest in find_snapshots(disk, directory)[-1:]:
+        path = f"{directory}/{newest.file_name}"
+        check_snapshot(disk.read_file(path), path)
 
 
 def _check_voters(config: BrokerConfig, state_file: QuorumStateFile) -> None:

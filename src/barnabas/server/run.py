@@ -39,11 +39,20 @@ async def _run(make: Callable[[], Node], started: Callable[[Node], None]) -> Non
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ask, number)
-    await node.start()
+    stop = asyncio.create_task(asked.wait())
+    start = asyncio.create_task(node.start())
+    await asyncio.wait([stop, start], return_when=asyncio.FIRST_COMPLETED)
+    if not start.done():
+        logger.info("asked to stop before the start was over")
+        start.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await start
+        return
+    await start
     started(node)
-    waits = [asyncio.create_task(asked.wait()), asyncio.create_task(node.stopped())]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
+    stopped = asyncio.create_task(node.stopped())
+    await asyncio.wait([stop, stopped], return_when=asyncio.FIRST_COMPLETED)
+    for wait in (stop, stopped):
         wait.cancel()
     await node.stop()
     if node.failure is not None:

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any
 
 from barnabas.sim.loop import VirtualLoop
+from barnabas.sim.reactor import VirtualReactor
 from barnabas.sim.stream import VirtualStream, VirtualTransport
 from barnabas.wire.api_keys import (
     ApiKey,
@@ -149,10 +150,14 @@ class ClientProcess:
         self.loop = loop
         self.rng = rng
         self._transport = transport
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._connections: dict[tuple[str, int], Connection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def reactor(self) -> VirtualReactor:
+        """For Barnabas's own clients."""
+        return VirtualReactor(self.loop, self._transport, self.rng)
 
     def run(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         return self.loop.create_task(work)
@@ -169,7 +174,7 @@ class ClientProcess:
         return found
 
     async def to_any(self) -> Connection:
-        return await self.to(self._bootstrap[self.rng.randrange(len(self._bootstrap))])
+        return await self.to(self.bootstrap[self.rng.randrange(len(self.bootstrap))])
 
     async def refresh(self, topic: str) -> None:
         """Ask any broker who leads; what is older than what is known is not believed."""

@@ -22,7 +22,10 @@ _NEVER = frozenset(
 class Reader:
     """Reads one partition."""
 
-    def __init__(self, client: ClientProcess, history: History, place: Place) -> None:
+    def __init__(
+        self, client: ClientProcess, history: History, place: Place, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._max_bytes = max_bytes
         self._client = client
         self._history = history
         self.place = place
@@ -74,12 +77,12 @@ class Reader:
             partition=partition,
             current_leader_epoch=epoch,
             fetch_offset=self.position,
-            partition_max_bytes=MAX_BYTES,
+            partition_max_bytes=self._max_bytes,
         )
         return FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
-            max_bytes=MAX_BYTES,
+            max_bytes=self._max_bytes,
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
         )
 

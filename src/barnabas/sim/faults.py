@@ -25,6 +25,7 @@ class Faults:
         self._simulation = simulation
         self._rng = rng
         self._active = True
+        self._is_exposed = False
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (4, self._kill),
             (3, self._cut_power),
@@ -65,6 +66,10 @@ class Faults:
             machine.mend_disk()
             machine.start()
 
+    @property
+    def are_over(self) -> bool:
+        return not self._active
+
     def _after(self, delay_ns: int, callback: Callable[[], object]) -> None:
         def run() -> None:
             if self._active:
@@ -83,6 +88,9 @@ class Faults:
 
     def _victim(self) -> Machine | None:
         """One that may go away now without taking the majority with it."""
+        if self._is_exposed and not self._is_whole():
+            return None
+        self._is_exposed = False
         machines = self._simulation.machines
         away = sum(not machine.is_on for machine in machines)
         machine = self._machine()
@@ -105,19 +113,27 @@ class Faults:
             self._after(self._some_ns(3), machine.start)
 
     def _cut_power(self) -> None:
-        machine = self._victim()
-        if machine is not None and (self._simulation.plan.power_cuts or self._others_have_all()):
-            machine.cut_power()
-            self._after(self._some_ns(3), machine.start)
-
-    def _others_have_all(self) -> bool:
         """Where acknowledgements do not wait for the disk, one node may lose its power as long as
-        all others have what it had."""
+        all others have what it had. Until it has got that again, none of them may die: whoever was
+        killed counts as one that may have lost something, and if none is left that counts for more,
+        the last leader leads again with what it has."""
+        machine, safe = self._victim(), self._simulation.plan.power_cuts
+        if machine is None or not (safe or self._is_whole()):
+            return
+        machine.cut_power()
+        self._is_exposed = not safe
+        self._after(self._some_ns(3), machine.start)
+
+    def _is_whole(self) -> bool:
         simulation = self._simulation
-        return len(simulation.machines) > 1 and simulation.invariants.waits_for() is None
+        if len(simulation.machines) == 1 or any(each.is_sick for each in simulation.machines):
+            return False
+        return simulation.invariants.waits_for() is None
 
     def _black_out(self) -> None:
         """All at once."""
+        if self._is_exposed and not self._is_whole():
+            return
         power = self._simulation.plan.power_cuts and self._rng.random() < 0.5
         for machine in self._simulation.machines:
             if power:

@@ -3,7 +3,8 @@
 Every lane (one producer on one partition) writes the numbers 0, 1, 2, … in this order, each once. So
 a partition's committed records must hold every lane's numbers in order, without gap and without
 repetition, and whatever a broker acknowledged must be there at the offset it named. A record that
-was once shown at an offset is shown there for ever.
+was once shown at an offset is shown there for ever. A gap is in order only where the producer itself
+said that it gave up (`gave_up`), and that it may say later than a consumer sees the gap.
 """
 
 from __future__ import annotations
@@ -20,14 +21,25 @@ class Violation(Exception):
 
 
 class History:
-    def __init__(self, scheduler: Scheduler, fail: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        fail: Callable[[str], object],
+        is_committed: Callable[[Place, int], bool] = lambda place, offset: True,
+    ) -> None:
+        """`is_committed(place, offset)` looks behind the scenes."""
+        self._is_committed = is_committed
         self._scheduler = scheduler
         self._fail = fail
         self.records: dict[Place, dict[int, bytes]] = {}
         self.ends: dict[Place, int] = {}
         self.acknowledged: dict[Place, dict[int, bytes]] = {}
         self.topics: dict[str, bytes] = {}
+        self.deleted: set[str] = set()
+        self._last_acknowledged: dict[tuple[Place, str], int] = {}
         self._lanes: dict[tuple[Place, str], int] = {}
+        self._missing: dict[tuple[Place, str], set[int]] = {}
+        self._given_up: dict[tuple[Place, str], set[int]] = {}
         self._commits: dict[tuple[str, Place], tuple[int, int]] = {}
         self._owners: dict[tuple[str, int, Place], str] = {}
         self._producer_ids: set[tuple[int, int]] = set()
@@ -48,6 +60,10 @@ class History:
     def acknowledge(self, place: Place, first_offset: int, values: list[bytes]) -> None:
         """`acks=all` said that these are safe. An offset of -1 was not told."""
         self.acknowledged_count += len(values)
+        for value in values:
+            lane, number = _lane(value)
+            last = self._last_acknowledged.get((place, lane), -1)
+            self._last_acknowledged[place, lane] = max(last, number)
         if first_offset < 0:
             return
         acknowledged = self.acknowledged.setdefault(place, {})
@@ -55,11 +71,29 @@ class History:
             other = acknowledged.setdefault(offset, value)
             if other != value:
                 self.violated(f"{place} offset {offset}: acknowledged for {other!r} and {value!r}")
+            if not self._is_committed(place, offset):
+                self.violated(f"{place} offset {offset}: acknowledged, and nowhere committed")
             shown = self.records.get(place, {}).get(offset)
             if shown is not None and shown != value:
                 self.violated(
                     f"{place} offset {offset}: {value!r} was acknowledged, {shown!r} was read"
                 )
+
+    def gave_up(self, place: Place, lane: str, number: int) -> None:
+        """A producer told its user that it could not deliver a record."""
+        self._given_up.setdefault((place, lane), set()).add(number)
+
+    def check_gaps(self) -> None:
+        """At the end: what is missing from a lane was given up."""
+        for (place, lane), missing in self._missing.items():
+            lost = missing - self._given_up.get((place, lane), set())
+            if lost:
+                self.violated(f"{place}: numbers {sorted(lost)} of lane {lane} are missing")
+
+    @staticmethod
+    def _may_give_up(lane: str) -> bool:
+        """Lanes of Barnabas's own clients have the client's name alone."""
+        return "." not in lane
 
     # ---- consumers
 
@@ -80,13 +114,14 @@ class History:
             )
         records[offset] = value
         self.ends[place] = offset + 1
-        lane, _, number = value.decode().partition("#")
+        lane, number = _lane(value)
         expected = self._lanes.get((place, lane), 0)
-        if int(number) != expected:
+        if number < expected or (number > expected and not self._may_give_up(lane)):
             self.violated(
                 f"{place} offset {offset}: number {number} of lane {lane} where {expected} is due"
             )
-        self._lanes[place, lane] = expected + 1
+        self._missing.setdefault((place, lane), set()).update(range(expected, number))
+        self._lanes[place, lane] = number + 1
 
     def out_of_range(self, place: Place, offset: int, reader: str) -> None:
         self.violated(f"{place}: {reader} stands at offset {offset}, which is gone")
@@ -95,7 +130,7 @@ class History:
         return all(
             self.ends.get(place, 0) > max(acknowledged, default=-1)
             for place, acknowledged in self.acknowledged.items()
-        )
+        ) and all(self._lanes.get(lane, 0) > last for lane, last in self._last_acknowledged.items())
 
     # ---- groups
 
@@ -136,3 +171,15 @@ class History:
         known = self.topics.setdefault(name, topic_id)
         if known != topic_id:
             self.violated(f"topic {name} was made twice: {known.hex()} and {topic_id.hex()}")
+
+    def topic_may_go(self, name: str) -> None:
+        """It is asked for, so nobody promises any longer that the topic is there."""
+        del self.topics[name]
+
+    def topic_deleted(self, name: str) -> None:
+        self.deleted.add(name)
+
+
+def _lane(value: bytes) -> tuple[str, int]:
+    lane, _, number = value.decode().partition("#")
+    return lane, int(number)

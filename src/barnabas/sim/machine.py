@@ -78,6 +78,11 @@ class Machine:
         """Its node has joined the cluster."""
         return self.node is not None and self.node.lifecycle.state is BrokerState.RUNNING
 
+    @property
+    def is_sick(self) -> bool:
+        """Its disk fails, or did a moment ago."""
+        return self._sick
+
     # ---- what is seen from above
 
     @property

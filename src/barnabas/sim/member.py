@@ -44,8 +44,14 @@ _ELSEWHERE = frozenset(
 
 class Member:
     def __init__(
-        self, client: ClientProcess, history: History, group: str, places: list[Place]
+        self,
+        client: ClientProcess,
+        history: History,
+        group: str,
+        places: list[Place],
+        fetch_bytes: int,
     ) -> None:
+        self._fetch_bytes = fetch_bytes
         self._client = client
         self._history = history
         self._group = group
@@ -135,14 +141,14 @@ class Member:
             timeout_s=REBALANCE_TIMEOUT_MS / 1000 + TIMEOUT_S,
         )
         _check(synced.error_code)
-        for text in filter(None, bytes(synced.assignment).decode().split(",")):
-            topic, _, partition = text.partition("/")
-            self.owned.append((topic, int(partition)))
+        self.owned = assignment_of(synced.assignment)
         for place in self.owned:
             self._history.owns(self._group, self.generation, place, self.member_id)
 
     async def _work(self) -> None:
-        readers = [Reader(self._client, self._history, place) for place in self.owned]
+        readers = [
+            Reader(self._client, self._history, place, self._fetch_bytes) for place in self.owned
+        ]
         if readers:
             await self._fetch_positions(readers)
         while True:
@@ -215,6 +221,14 @@ class Member:
         answer = await self._ask(request, 8)
         _check(answer.topics[0].partitions[0].error_code)
         self._history.commit(self._group, self.generation, reader.place, reader.position, before)
+
+
+def assignment_of(data: bytes | memoryview) -> list[Place]:
+    owned = []
+    for text in filter(None, bytes(data).decode().split(",")):
+        topic, _, partition = text.partition("/")
+        owned.append((topic, int(partition)))
+    return owned
 
 
 def _check(code: int) -> None:

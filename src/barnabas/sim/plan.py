@@ -13,6 +13,7 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 TOPIC = "orders"
 GROUP = "clerks"
+OWN_GROUP = "messengers"
 CONTROLLER = "CONTROLLER"
 
 # Shorter than usual, so that a few virtual seconds hold many elections.
@@ -44,9 +45,11 @@ class Plan:
     members: int
     records: int
     pause_s: float
+    member_fetch_bytes: int
     faults_ms: int
     power_cuts: bool
     disk_faults: bool
+    own_clients: bool
 
 
 def make_plan(nodes: int, rng: random.Random) -> Plan:
@@ -65,7 +68,10 @@ def make_plan(nodes: int, rng: random.Random) -> Plan:
         "replica.high.watermark.checkpoint.interval.ms": str(rng.choice([300, 5_000])),
     }
     if nodes > 1:
-        common |= _CLUSTER
+        # With little a fetch, who is behind stays behind for a while.
+        fetch_bytes = str(rng.choice([150, 1_000, 1_048_576]))
+        common |= {**_CLUSTER, "replica.fetch.max.bytes": fetch_bytes}
+        common["replica.fetch.response.max.bytes"] = fetch_bytes
     voters = _voters(nodes, rng)
     settings = [_settings(index, common) for index in range(nodes)]
     static = nodes > 1 and rng.random() < 0.3
@@ -86,9 +92,11 @@ def make_plan(nodes: int, rng: random.Random) -> Plan:
         members=rng.randint(1, 3),
         records=rng.randint(10, 60),
         pause_s=rng.choice([0.02, 0.1, 0.3]),
+        member_fetch_bytes=rng.choice([200, 4_096]),
         faults_ms=rng.randint(3_000, 12_000),
         power_cuts=flush_before_ack,
         disk_faults=rng.random() < 0.5,
+        own_clients=rng.random() < 0.3,
     )
 
 

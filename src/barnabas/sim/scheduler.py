@@ -41,16 +41,14 @@ class Scheduler:
         self._sequence += 1
         heappush(self._later, (max(when_ns, self.now_ns), self._sequence, loop, handle))
 
-    def run(self, until_ns: int, after_each: Callable[[], object] | None = None) -> None:
-        """Run everything that is due up to `until_ns`, then stand there."""
+    def run(self, until_ns: int, after_each: Callable[[VirtualLoop], object] | None = None) -> None:
+        """Run everything that is due up to `until_ns`, then stand there. `after_each` is told whose
+        callback ran."""
         ready, later = self._ready, self._later
         this_instant = 0
         while not self._stopped:
             if ready:
                 loop, handle = ready.popleft()
-                this_instant += 1
-                if this_instant > EVENTS_PER_INSTANT:
-                    raise NoProgress(f"{loop.name}: {handle!r}")
             elif later and later[0][0] <= until_ns:
                 when_ns, _, loop, handle = heappop(later)
                 if when_ns > self.now_ns:
@@ -58,6 +56,9 @@ class Scheduler:
                     this_instant = 0
             else:
                 break
+            this_instant += 1
+            if this_instant > EVENTS_PER_INSTANT:
+                raise NoProgress(f"{loop.name}: {handle!r}")
             if not loop.alive or handle.cancelled():
                 continue
             self.events += 1
@@ -69,7 +70,7 @@ class Scheduler:
                 _set_running_loop(None)
                 self.running = None
             if after_each is not None:
-                after_each()
+                after_each(loop)
         if not self._stopped:
             self.now_ns = max(self.now_ns, until_ns)
 

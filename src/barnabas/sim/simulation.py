@@ -15,7 +15,7 @@ from random import Random
 
 from barnabas.sim.client import ClientProcess
 from barnabas.sim.faults import Faults
-from barnabas.sim.history import History
+from barnabas.sim.history import History, Place
 from barnabas.sim.invariants import Invariants
 from barnabas.sim.logs import LogWatch
 from barnabas.sim.loop import VirtualClock, VirtualLoop
@@ -70,7 +70,7 @@ class Simulation:
         self.loop = self.new_loop("world", VirtualClock(self.scheduler))
         self.network = VirtualNetwork(self.scheduler, self.loop, self.random("network"), self.trace)
         self.plan: Plan = make_plan(nodes, self.random("plan"))
-        self.history = History(self.scheduler, self.fail)
+        self.history = History(self.scheduler, self.fail, self._is_committed)
         self.machines = [Machine(self, name, config) for name, config in self.plan.nodes]
         self.workload = Workload(self)
         self.invariants = Invariants(self)
@@ -82,6 +82,9 @@ class Simulation:
     def random(self, what: str) -> Random:
         """Randomness of its own for each part, so that one part's draws do not move another's."""
         return Random(f"{self.seed} {what}")
+
+    def _is_committed(self, place: Place, offset: int) -> bool:
+        return self.invariants.is_committed(place, offset)
 
     def new_loop(self, name: str, clock: VirtualClock) -> VirtualLoop:
         loop = VirtualLoop(  # type: ignore[abstract]
@@ -160,6 +163,7 @@ class Simulation:
         if not self._until(self._is_healthy, HEALTH_LIMIT_NS):
             self.fail(f"not healthy again: {self._waits_for()}")
             return
+        self.history.check_gaps()
         self.invariants.check_end()
 
     def _until(self, condition: Callable[[], bool], limit_ns: int) -> bool:

@@ -11,7 +11,7 @@ import java.util.concurrent.ExecutionException;
 
 /**
  * Answers JSON lines on standard input: command-line tools (ToolRunner), and the Java producer,
- * consumer and admin client (ClientOperations). See tests/peers/jvm.py for the other end.
+ * consumer and admin client (ClientOperations), its assignors (AssignOperation). See tests/peers/jvm.py for the other end.
  */
 public final class PeerServer {
     public static void main(String[] arguments) throws Exception {
@@ -52,6 +52,9 @@ public final class PeerServer {
                 list[i] = args.get(i).asText();
             }
             return tools.run(request.get("name").asText(), list, request.get("stdin").asText());
+        }
+        if (operation.equals("assign")) {
+            return AssignOperation.run(request.get("cases"));
         }
         return clients.run(operation, request);
     }

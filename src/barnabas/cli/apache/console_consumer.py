@@ -97,7 +97,7 @@ def default_formatter(settings: dict[str, str]) -> Callable[[Any], bytes]:
     null = settings.get("null.literal", "null").encode()
     headers_separator = settings.get("headers.separator", ",").encode()
     if on("print.timestamp"):
-        fields.append(lambda r: f"CreateTime:{r.timestamp}".encode())
+        fields.append(_timestamp)
     if on("print.partition"):
         fields.append(lambda r: f"Partition:{r.partition}".encode())
     if on("print.offset"):
@@ -125,6 +125,13 @@ def default_formatter(settings: dict[str, str]) -> Callable[[Any], bytes]:
     return lambda record: between.join([field(record) for field in fields]) + end
 
 
+def _timestamp(record: Any) -> bytes:
+    if record.timestamp == -1:
+        return b"NO_TIMESTAMP"
+    kind = "LogAppendTime" if record.timestamp_type else "CreateTime"
+    return f"{kind}:{record.timestamp}".encode()
+
+
 def _consume(
     given: argparse.Namespace, rules: arguments.Arguments, show: Callable[[Any], bytes]
 ) -> int:
@@ -148,7 +155,7 @@ def _consume(
         if by_hand:
             _seek(consumer, given, rules)
         elif given.include is not None:
-            consumer.subscribe(pattern=f"(?:{_pattern(given.include)})\\Z")
+            consumer.subscribe(re.compile(f"\\A(?:{_pattern(given.include)})\\Z"))
         else:
             consumer.subscribe([given.topic])
         try:
@@ -169,16 +176,18 @@ def _pattern(text: str) -> str:
 
 
 def _seek(consumer: Consumer, given: argparse.Namespace, rules: arguments.Arguments) -> None:
-    from barnabas.client.administration.topics import EARLIEST, LATEST
-
     place = (given.topic, given.partition)
-    consumer.cluster.topics([given.topic])
-    consumer.cluster.leader(place)
+    known = consumer.partitions_for(given.topic)
+    if given.partition not in known:
+        raise CommandError(
+            f"{given.topic}-{given.partition}: the topic has {len(known)} partitions."
+        )
     consumer.assign([place])
     text = (given.offset or ("earliest" if given.from_beginning else "latest")).lower()
-    if text in ("earliest", "latest"):
-        kind = EARLIEST if text == "earliest" else LATEST
-        consumer.seek(place, consumer.offsets({place: kind})[place].offset)
+    if text == "earliest":
+        consumer.seek_to_beginning([place])
+    elif text == "latest":
+        consumer.seek_to_end([place])
     elif text.isdigit():
         consumer.seek(place, int(text))
     else:
@@ -195,13 +204,13 @@ def _loop(consumer: Consumer, given: argparse.Namespace, show: Callable[[Any], b
     try:
         while given.max_messages < 0 or count < given.max_messages:
             limit = 500 if given.max_messages < 0 else min(500, given.max_messages - count)
-            wait_ms = 1_000.0
+            wait_s = 1.0
             if given.timeout_ms >= 0:
-                wait_ms = given.timeout_ms - (time.monotonic() - last) * 1000
-                if wait_ms <= 0:
+                wait_s = given.timeout_ms / 1000 - (time.monotonic() - last)
+                if wait_s <= 0:
                     print("Timed out waiting for messages.", file=sys.stderr)
                     break
-            records = consumer.poll(min(wait_ms, 1_000), limit)
+            records = consumer.poll(min(wait_s, 1.0), limit)
             if records:
                 write(b"".join([show(record) for record in records]))
                 sys.stdout.buffer.flush()

@@ -95,26 +95,25 @@ def _options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _send(topic: str, options: dict[str, Any], lines: Iterator[Line], sync: bool) -> int:
-    from barnabas.client.core.accumulator import Delivery
     from barnabas.client.producer import Producer
 
     failures = 0
 
-    def report(delivery: Delivery) -> None:
+    def report(_metadata: Any, error: Exception | None) -> None:
         nonlocal failures
-        if delivery.error is not None:
+        if error is not None:
             failures += 1
-            print(f"Error when sending message to topic {topic}: {delivery.error}", file=sys.stderr)
+            print(f"Error when sending message to topic {topic}: {error}", file=sys.stderr)
 
     prompt = sys.stdin.isatty()
     with Producer(options) as producer:
         if prompt:
             print(">", end="", flush=True)
         for key, value, headers in lines:
-            sent = producer.send(topic, value, key, headers=headers, on_delivery=report)
+            sent = producer.send(topic, value, key, headers=headers or None, on_delivery=report)
             if sync or prompt:
                 producer.flush()
-            if sync and sent.error is not None:
+            if sync and sent.exception() is not None:
                 return 1
             if prompt:
                 print(">", end="", flush=True)

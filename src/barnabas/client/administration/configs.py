@@ -1,4 +1,9 @@
-"""Configuration of topics, brokers, groups and other resources."""
+"""Configuration of topics, brokers, groups and other resources.
+
+Brokers before 2.3 can only replace all settings of a resource at once. For them a change of single
+settings is read, changed and written as a whole: two who change one resource at the same moment can
+undo each other's change there, and a resource with secret settings, which nobody can read, is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.client.administration.base import AdminBase
-from barnabas.client.errors import BrokerError, broker_error
+from barnabas.client.core.versions import BrokerVersions
+from barnabas.client.errors import BrokerError, VersionError, broker_error
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 
 UNKNOWN, TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32
@@ -43,6 +50,8 @@ TYPES = {
     9: "PASSWORD",
 }
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+OWN_SOURCES = {TOPIC: "DYNAMIC_TOPIC_CONFIG", BROKER: "DYNAMIC_BROKER_CONFIG"}
+DOCUMENTATION_SINCE = 3
 
 Resource = tuple[int, str]
 
@@ -93,6 +102,7 @@ class ConfigAdmin(AdminBase):
 
         answers: dict[Resource, list[ConfigEntry] | BrokerError] = {}
         for node_id, asked in self._by_node(resources).items():
+            version = (await self.cluster.offered(node_id)).choose_for(api.DescribeConfigsRequest())
             request = api.DescribeConfigsRequest(
                 resources=[
                     api.DescribeConfigsResource(
@@ -103,13 +113,16 @@ class ConfigAdmin(AdminBase):
                     for kind, name in asked
                 ],
                 include_synonyms=synonyms,
-                include_documentation=documentation,
+                include_documentation=documentation and version >= DOCUMENTATION_SINCE,
             )
             response = await self._ask(node_id, request, "the description of configs")
             for result in response.results:
                 place = (result.resource_type, result.resource_name)
+                if result.resource_type == UNKNOWN:
+                    # An old broker's answer about a kind that it does not know.
+                    place = next((p for p in asked if p[1] == place[1] and p not in answers), place)
                 if result.error_code != ErrorCode.NONE:
-                    answers[place] = _refusal(result)
+                    answers[place] = _refusal(result, place)
                 else:
                     answers[place] = [_entry(entry) for entry in result.configs]
         return answers
@@ -120,8 +133,14 @@ class ConfigAdmin(AdminBase):
         """Change single settings and leave the others alone."""
         from barnabas.wire.messages import incremental_alter_configs as api
 
+        steps = {place: list(each) for place, each in changes.items()}
         answers: dict[Resource, BrokerError | None] = {}
-        for node_id, asked in self._by_node(changes).items():
+        for node_id, asked in self._by_node(steps).items():
+            versions = await self.cluster.offered(node_id)
+            if not versions.offers(ApiKey.INCREMENTAL_ALTER_CONFIGS):
+                old = {place: steps[place] for place in asked}
+                answers.update(await self._alter_whole(old, versions, validate_only))
+                continue
             request = api.IncrementalAlterConfigsRequest(
                 resources=[
                     api.AlterConfigsResource(
@@ -131,7 +150,7 @@ class ConfigAdmin(AdminBase):
                             api.AlterableConfig(
                                 name=c.name, config_operation=c.operation, value=c.value
                             )
-                            for c in changes[place]
+                            for c in steps[place]
                         ],
                     )
                     for place in asked
@@ -140,6 +159,32 @@ class ConfigAdmin(AdminBase):
             )
             response = await self._ask(node_id, request, "the change of configs")
             answers.update(_outcomes(response))
+        return answers
+
+    async def _alter_whole(
+        self,
+        changes: Mapping[Resource, Sequence[ConfigChange]],
+        versions: BrokerVersions,
+        validate_only: bool,
+    ) -> dict[Resource, BrokerError | None]:
+        answers: dict[Resource, BrokerError | None] = {}
+        configs: dict[Resource, dict[str, str | None]] = {}
+        for place, entries in (await self.describe_configs(list(changes))).items():
+            if isinstance(entries, BrokerError):
+                answers[place] = entries
+                continue
+            own = [entry for entry in entries if entry.source == OWN_SOURCES.get(place[0])]
+            if any(entry.sensitive for entry in own):
+                detail = "is not offered by this broker, and to write all settings of a resource"
+                detail = f"{detail} anew one would have to know its secret ones"
+                raise VersionError(versions.address, "INCREMENTAL_ALTER_CONFIGS", detail)
+            values = {entry.name: entry.value for entry in own}
+            effective = {entry.name: entry.value for entry in entries}
+            for change in changes[place]:
+                _apply(change, values, effective)
+            configs[place] = values
+        if configs:
+            answers.update(await self.replace_configs(configs, validate_only=validate_only))
         return answers
 
     async def replace_configs(
@@ -195,6 +240,25 @@ class ConfigAdmin(AdminBase):
         return await self.cluster.request_node(node_id, request, what=what)
 
 
+def _apply(
+    change: ConfigChange, values: dict[str, str | None], effective: Mapping[str, str | None]
+) -> None:
+    """One step as IncrementalAlterConfigs has it: lists begin with what is in force."""
+    if change.operation == SET:
+        values[change.name] = change.value
+    elif change.operation == DELETE:
+        values.pop(change.name, None)
+    else:
+        now = values.get(change.name, effective.get(change.name)) or ""
+        items = [item for item in now.split(",") if item]
+        named = [item for item in (change.value or "").split(",") if item]
+        if change.operation == APPEND:
+            items += [item for item in named if item not in items]
+        else:
+            items = [item for item in items if item not in named]
+        values[change.name] = ",".join(items)
+
+
 def _entry(entry: Any) -> ConfigEntry:
     return ConfigEntry(
         entry.name,
@@ -206,18 +270,19 @@ def _entry(entry: Any) -> ConfigEntry:
             ConfigSynonym(s.name, s.value, SOURCES.get(s.source, "UNKNOWN")) for s in entry.synonyms
         ),
         TYPES.get(entry.config_type, "UNKNOWN"),
-        entry.documentation,
+        entry.documentation or None,
     )
 
 
-def _refusal(answer: Any) -> BrokerError:
-    kind = RESOURCE_NAMES.get(answer.resource_type, str(answer.resource_type))
-    subject = f"{kind} {answer.resource_name}".strip()
+def _refusal(answer: Any, place: Resource) -> BrokerError:
+    kind, name = place
+    subject = f"{RESOURCE_NAMES.get(kind, str(kind))} {name}".strip()
     return broker_error(answer.error_code, answer.error_message, subject=subject)
 
 
 def _outcomes(response: Any) -> dict[Resource, BrokerError | None]:
+    places = [(a.resource_type, a.resource_name) for a in response.responses]
     return {
-        (a.resource_type, a.resource_name): None if a.error_code == ErrorCode.NONE else _refusal(a)
-        for a in response.responses
+        place: None if a.error_code == ErrorCode.NONE else _refusal(a, place)
+        for place, a in zip(places, response.responses, strict=True)
     }

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from barnabas.client.administration.base import AdminBase
 from barnabas.client.administration.topics import by_topic
 from barnabas.client.core.metadata import TopicPartition
-from barnabas.client.errors import BrokerError, ClientError, NotFoundError, broker_error
+from barnabas.client.core.versions import BrokerVersions
+from barnabas.client.errors import (
+    BrokerError,
+    ClientError,
+    NotFoundError,
+    VersionError,
+    broker_error,
+)
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.uuids import ZERO
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+LEAVE_TOGETHER_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +69,15 @@ class GroupAdmin(AdminBase):
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> list[GroupListing]:
-        """The groups that all brokers coordinate, sorted by id."""
+        """The groups that all brokers coordinate, sorted by id.
+
+        Older brokers do not tell states and types; to filter by them, the groups are described.
+        """
         from barnabas.wire.messages import list_groups as api
 
         await self.cluster.retry("the cluster's metadata", self.cluster.refresh)
         found: dict[str, GroupListing] = {}
+        unfiltered: list[str] = []
         for node_id in sorted(self.cluster.metadata.brokers):
             request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
             version = (await self.cluster.offered(node_id)).choose_for(request)
@@ -85,6 +97,19 @@ class GroupAdmin(AdminBase):
                 found[group.group_id] = GroupListing(
                     group.group_id, group.group_state, group.group_type, group.protocol_type
                 )
+            if (states and version < 4) or (types and version < 5):
+                unfiltered += [group.group_id for group in response.groups]
+        for group_id, described in (await self.describe_groups(unfiltered)).items():
+            if isinstance(described, NotFoundError):
+                del found[group_id]  # deleted meanwhile
+            elif isinstance(described, ClientError):
+                raise described
+            elif _named(described.state, states) and _named(described.type, types):
+                found[group_id] = replace(
+                    found[group_id], state=described.state, type=described.type
+                )
+            else:
+                del found[group_id]
         return [found[group_id] for group_id in sorted(found)]
 
     # -- description
@@ -332,6 +357,21 @@ class GroupAdmin(AdminBase):
         """Make members leave; static ones by their instance id."""
         from barnabas.wire.messages import leave_group as api
 
+        async def versions() -> BrokerVersions:
+            return await self.cluster.connected(await self.cluster.coordinator(group))
+
+        what = f"the coordinator of group {group!r}"
+        offered = await self.cluster.retry(what, versions)
+        version = offered.choose_for(api.LeaveGroupRequest())
+        if version < LEAVE_TOGETHER_SINCE:
+            if instance_ids:
+                detail = (
+                    f"is offered up to version {version}, static members are known "
+                    f"since version {LEAVE_TOGETHER_SINCE} (Apache Kafka 2.4)"
+                )
+                raise VersionError(offered.address, "LEAVE_GROUP", detail)
+            return {m: await self._remove_member(group, m) for m in member_ids}
+
         members = [api.MemberIdentity(member_id=m) for m in member_ids]
         members += [api.MemberIdentity(member_id="", group_instance_id=i) for i in instance_ids]
         request = api.LeaveGroupRequest(group_id=group, members=members)
@@ -349,6 +389,25 @@ class GroupAdmin(AdminBase):
             else broker_error(m.error_code, subject=m.group_instance_id or m.member_id)
             for m in response.members
         }
+
+    async def _remove_member(self, group: str, member_id: str) -> BrokerError | None:
+        from barnabas.wire.messages import leave_group as api
+
+        request = api.LeaveGroupRequest(group_id=group, member_id=member_id)
+        response = await self.cluster.request_coordinator(
+            group,
+            request,
+            what=f"a member to leave group {group}",
+            code_of=lambda answer: int(answer.error_code),
+            highest=LEAVE_TOGETHER_SINCE - 1,
+        )
+        if response.error_code == ErrorCode.NONE:
+            return None
+        return broker_error(response.error_code, subject=member_id)
+
+
+def _named(value: str, filters: Sequence[str]) -> bool:
+    return not filters or value.lower() in {each.lower() for each in filters}
 
 
 def _commit(api: Any, index: int, offset: CommittedOffset | int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from barnabas.client.administration.base import AdminBase
@@ -21,6 +21,7 @@ _LIST_OFFSETS_NEEDS = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 DESCRIBE_PAGE_PARTITIONS = 2_000
+CREATE_WITH_DEFAULTS_SINCE = 4
 NO_SUCH_TOPIC = "There is no such topic."
 
 
@@ -112,10 +113,6 @@ class TopicAdmin(AdminBase):
                 response_partition_limit=DESCRIBE_PAGE_PARTITIONS,
                 cursor=None
                 if cursor is None
-                else api.DescribeTopicPartitionsRequestCursor(
-                    topic_name=cursor.topic_name, partition_index=cursor.partition_index
-                )
-                if hasattr(api, "DescribeTopicPartitionsRequestCursor")
                 else api.Cursor(
                     topic_name=cursor.topic_name, partition_index=cursor.partition_index
                 ),
@@ -146,8 +143,12 @@ class TopicAdmin(AdminBase):
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicOutcome]:
+        """Partitions and replication factor that are not given are the cluster's defaults."""
         from barnabas.wire.messages import create_topics as api
 
+        versions = await self.cluster.offered()
+        if versions.choose_for(api.CreateTopicsRequest()) < CREATE_WITH_DEFAULTS_SINCE:
+            topics = await self._with_defaults(topics)
         request = api.CreateTopicsRequest(
             topics=[
                 api.CreatableTopic(
@@ -180,6 +181,50 @@ class TopicAdmin(AdminBase):
             )
             for answer in response.topics
         ]
+
+    async def _with_defaults(self, topics: Sequence[NewTopic]) -> list[NewTopic]:
+        """What a broker before 2.4 does not fill in by itself, from the controller's settings."""
+        wanting = [
+            t
+            for t in topics
+            if not t.assignments and (t.partitions < 0 or t.replication_factor < 0)
+        ]
+        if not wanting:
+            return list(topics)
+        defaults = await self._defaults_of_new_topics()
+        return [
+            topic
+            if topic.assignments
+            else replace(
+                topic,
+                partitions=defaults[0] if topic.partitions < 0 else topic.partitions,
+                replication_factor=defaults[1]
+                if topic.replication_factor < 0
+                else topic.replication_factor,
+            )
+            for topic in topics
+        ]
+
+    async def _defaults_of_new_topics(self) -> tuple[int, int]:
+        from barnabas.wire.messages import describe_configs as api
+
+        names = ["num.partitions", "default.replication.factor"]
+
+        async def attempt() -> Any:
+            node_id = await self.cluster.controller()
+            resource = api.DescribeConfigsResource(
+                resource_type=4, resource_name=str(node_id), configuration_keys=names
+            )
+            request = api.DescribeConfigsRequest(resources=[resource])
+            response = await self.cluster.request(node_id, request, what="the defaults of topics")
+            result = response.results[0]
+            if result.error_code != ErrorCode.NONE:
+                raise broker_error(result.error_code, result.error_message)
+            return result
+
+        result = await self.cluster.retry("the defaults of topics", attempt)
+        found = {entry.name: int(entry.value) for entry in result.configs}
+        return found[names[0]], found[names[1]]
 
     async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
         from barnabas.wire.messages import delete_topics as api

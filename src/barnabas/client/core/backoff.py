@@ -12,11 +12,13 @@ from collections.abc import Callable
 class Backoff:
     __slots__ = ("_attempts", "_first_ms", "_most_ms", "_random")
 
-    def __init__(self, first_ms: int, most_ms: int, random: Callable[[], float]) -> None:
+    def __init__(
+        self, first_ms: int, most_ms: int, random: Callable[[], float], *, attempts: int = 0
+    ) -> None:
         self._first_ms = first_ms
         self._most_ms = max(most_ms, first_ms)
         self._random = random
-        self._attempts = 0
+        self._attempts = attempts
 
     @property
     def attempts(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from barnabas.client.core.metadata import TopicPartition
 from barnabas.wire import codec
 from barnabas.wire.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
@@ -75,6 +76,14 @@ def decode_assignment(data: bytes) -> dict[str, list[int]]:
     message, _ = read(memoryview(data), 2, len(data))
     assert isinstance(message, ConsumerProtocolAssignment)
     return {entry.topic: list(entry.partitions) for entry in message.assigned_partitions}
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Sorted partition indexes of each topic, topics sorted too."""
+    found: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        found.setdefault(topic, []).append(index)
+    return found
 
 
 def _version(data: bytes) -> int:

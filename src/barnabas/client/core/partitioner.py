@@ -1,61 +1,67 @@
-"""Which partition a record goes to.
+"""Which partition records without a key go to, and for how long (KIP-794).
 
-A key is hashed with murmur2 exactly as Apache's Java client does, so that clients of all kinds put a
-key in one place. Records without a key stick to one partition until a batch worth of bytes went there
-(KIP-794), then move on: full batches, evenly spread over time.
+They stick to one partition until a batch worth of bytes went there, then another is drawn: full
+batches, and the same number of bytes for every partition over time, whatever the pace of the sender
+or of the brokers. Adaptively, a partition is drawn the likelier the fewer batches wait for it, so that
+a slow broker gets less instead of holding up the rest; and a partition whose leader has not taken
+anything for `partitioner.availability.timeout.ms` is not drawn at all while there are others.
+
+Keys are hashed in the kernel, as Apache's Java client does it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
-_M = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """Kafka's murmur2 with its seed, as an unsigned 32-bit number."""
-    length = len(data)
-    h = (0x9747B28C ^ length) & _MASK
-    whole = length & ~3
-    for i in range(0, whole, 4):
-        k = data[i] | data[i + 1] << 8 | data[i + 2] << 16 | data[i + 3] << 24
-        k = (k * _M) & _MASK
-        k ^= k >> 24
-        k = (k * _M) & _MASK
-        h = ((h * _M) & _MASK) ^ k
-    rest = length - whole
-    if rest == 3:
-        h ^= data[whole + 2] << 16
-    if rest >= 2:
-        h ^= data[whole + 1] << 8
-    if rest >= 1:
-        h = ((h ^ data[whole]) * _M) & _MASK
-    h ^= h >> 13
-    h = (h * _M) & _MASK
-    return h ^ (h >> 15)
-
-
-def partition_for_key(key: bytes, partition_count: int) -> int:
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+LOAD_AGE_S = 0.005
+"""For how long the loads of a topic are not looked at anew: with many partitions that takes time."""
 
 
 class StickyPartitioner:
-    """The partition for keyless records of one topic."""
+    """The partition for keyless records of one topic. `loads` says how many batches wait for each
+    partition, or None for those that are not available."""
 
-    __slots__ = ("_bytes_left", "_current", "_random", "_stick_bytes")
+    __slots__ = ("_loads", "_random", "_seen_at", "_stick_bytes", "_sums", "_used", "current")
 
-    def __init__(self, stick_bytes: int, random: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        stick_bytes: int,
+        loads: Callable[[], Sequence[int | None]],
+        random: Callable[[], float],
+    ) -> None:
         self._stick_bytes = max(stick_bytes, 1)
+        self._loads = loads
         self._random = random
-        self._current = -1
-        self._bytes_left = 0
+        self._seen_at = float("-inf")
+        self._sums: list[int] = []
+        self._used = 0
+        self.current = 0
 
-    def choose(self, size: int, available: Sequence[int]) -> int:
-        """The partition for a record of `size` bytes among those that have a leader."""
-        if self._bytes_left <= 0 or self._current not in available:
-            others = [p for p in available if p != self._current] or list(available)
-            self._current = others[int(self._random() * len(others)) % len(others)]
-            self._bytes_left = self._stick_bytes
-        self._bytes_left -= size
-        return self._current
+    def used(self, size: int, now: float) -> int:
+        """A batch of `size` bytes of the current partition is complete; gives the partition to use
+        from now on. A full batch counts as much as it could hold."""
+        self._used += size
+        if self._used >= self._stick_bytes:
+            self.draw(now)
+        return self.current
+
+    def draw(self, now: float) -> int:
+        self._used = 0
+        if now - self._seen_at >= LOAD_AGE_S:
+            self._seen_at = now
+            self._sums = list(accumulate(weights(self._loads())))
+        sums = self._sums
+        self.current = bisect_right(sums, int(self._random() * sums[-1]))
+        return self.current
+
+
+def weights(loads: Sequence[int | None]) -> list[int]:
+    """How likely each partition is drawn: the shorter its queue the likelier, never not at all; the
+    unavailable ones not at all, unless all are."""
+    known = [load for load in loads if load is not None]
+    if not known:
+        return [1] * len(loads)
+    most = max(known) + 1
+    return [0 if load is None else most - load for load in loads]

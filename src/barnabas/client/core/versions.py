@@ -8,10 +8,36 @@ cannot be used.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from barnabas.client.errors import VersionError
 from barnabas.wire.api_keys import ApiKey
+
+SINCE: Final = {
+    ApiKey.ELECT_LEADERS: "2.2",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.4",
+    ApiKey.OFFSET_DELETE: "2.4",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "2.6",
+    ApiKey.ALTER_CLIENT_QUOTAS: "2.6",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "2.7",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "2.7",
+    ApiKey.UPDATE_FEATURES: "2.7",
+    ApiKey.DESCRIBE_CLUSTER: "2.8",
+    ApiKey.DESCRIBE_PRODUCERS: "2.8",
+    ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
+    ApiKey.LIST_TRANSACTIONS: "3.0",
+    ApiKey.DESCRIBE_QUORUM: "3.3, in clusters without ZooKeeper",
+    ApiKey.UNREGISTER_BROKER: "3.3, in clusters without ZooKeeper",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "3.7",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "3.7",
+    ApiKey.LIST_CONFIG_RESOURCES: "3.7",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8",
+    ApiKey.ADD_RAFT_VOTER: "3.9",
+    ApiKey.REMOVE_RAFT_VOTER: "3.9",
+}
+"""The release of Apache Kafka whose brokers first offer an API, if it is younger than 2.1."""
 
 
 class BrokerVersions:
@@ -47,7 +73,11 @@ class BrokerVersions:
         name = ApiKey(key).name
         offered = self.ranges.get(key)
         if offered is None:
-            raise VersionError(self.address, name, "is not offered by this broker")
+            since = SINCE.get(ApiKey(key))
+            brokers_have_it = f"; Apache Kafka has it since {since}" if since else ""
+            raise VersionError(
+                self.address, name, f"is not offered by this broker{brokers_have_it}"
+            )
         low, high = offered
         version = min(high, highest)
         if version < max(low, lowest):

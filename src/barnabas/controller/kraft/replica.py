@@ -55,7 +55,7 @@ class MetadataReplica:
         background: Background,
         clock: Clock,
         settings: SnapshotSettings,
-        failed: Callable[[OSError], None] = lambda error: None,
+        failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self.image: MetadataImage = EMPTY
         self.removed_topic_ids: set[bytes] = set()
@@ -186,7 +186,7 @@ class MetadataReplica:
         if failure is not None:
             if not self._told_failure:
                 self._told_failure = True
-                self._failed(failure if isinstance(failure, OSError) else OSError(str(failure)))
+                self._failed(failure)
             return
         self.loaded()
         self._snapshots.maintain(now_ms)

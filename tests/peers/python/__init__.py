@@ -1,0 +1,1 @@
+"""The Python clients against real brokers: the same tests, the same results."""
