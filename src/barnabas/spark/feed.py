@@ -65,9 +65,9 @@ def send(records: Iterable[Record], options: dict[str, str]) -> int:
 
     failures: list[BaseException] = []
 
-    def report(delivery: Any) -> None:
-        if delivery.error is not None and not failures:
-            failures.append(delivery.error)
+    def report(_metadata: Any, error: Exception | None) -> None:
+        if error is not None and not failures:
+            failures.append(error)
 
     settings = {"linger.ms": "20", "compression.type": "lz4", **options}
     count = 0
