@@ -244,6 +244,7 @@ def spark_options(command: F) -> F:
         database: str | None,
         lake: str,
         cassandra: str | None,
+        storage: str | None,
         max_records: int | None,
         trigger: str,
         **kwargs: Any,
@@ -263,7 +264,9 @@ def spark_options(command: F) -> F:
                 spark = session.start(
                     "barnabas pipeline", master=master, driver_memory=driver_memory, jars=jars
                 )
-                settings = Settings(home, records, database, lake, cassandra, max_records, trigger)
+                settings = Settings(
+                    home, records, database, lake, cassandra, max_records, trigger, storage
+                )
                 return Pipeline(spark, settings)
 
         return command(*args, open_pipeline=open_pipeline, **kwargs)

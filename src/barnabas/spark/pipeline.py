@@ -5,7 +5,8 @@ the lake come first, each of them skipping what it has; topics come last and are
 well, so that no alert is lost between a commit and the crash after it. Whoever reads an alert topic may
 therefore see a record twice, unless the connector's sink knows the batch.
 
-Everything is below one `home`: `checkpoints/JOB`, `lake/TABLE`, `pipeline.sqlite`, `status/JOB.json`.
+Everything is below one `home`: `checkpoints/JOB`, `lake/TABLE`, `pipeline.sqlite`, `status/JOB.json`. On
+a cluster `storage` is where the first two are instead: a place that the executors share.
 """
 
 from __future__ import annotations
@@ -37,13 +38,17 @@ class Settings:
     cassandra: str | None = None
     max_records: int | None = None
     trigger: str = "2 seconds"
+    storage: str | None = None
 
     @property
     def database_url(self) -> str:
         return self.database or f"{self.home}/pipeline.sqlite"
 
     def checkpoint(self, job: str) -> str:
-        return f"{self.home}/checkpoints/{job}"
+        return f"{self.storage or self.home}/checkpoints/{job}"
+
+    def lake_root(self, table: str) -> str:
+        return f"{self.storage or self.home}/lake/{table}"
 
 
 class Pipeline:
@@ -73,7 +78,7 @@ class Pipeline:
         if found is None:
             answer = job.outputs[name]
             make = DeltaLakeTable if self.settings.lake_format == "delta" else LakeTable
-            root = f"{self.settings.home}/lake/{name}"
+            root = self.settings.lake_root(name)
             found = self._lake[name] = make(
                 self.spark, root, answer.partition_by, answer.key, answer.settled
             )

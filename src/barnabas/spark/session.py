@@ -6,8 +6,9 @@ micro-batch), one gigabyte for the driver, RocksDB for state so that it lives on
 heap, no web page. UTC, since windows and the lake's hours are UTC. A session takes three to nine
 seconds to start, nearly all of it the JVM.
 
-On a cluster, `spark-submit` or an existing session brings its own master and memory; only what the
-jobs rely on (the state store, the time zone, ANSI casts) is then set on it.
+On a cluster, `spark-submit` (docs/pipeline.md has the command) or an existing session brings its own
+master and memory; only what the jobs rely on (the state store, the time zone, ANSI casts) is then set
+on it.
 
 `PYSPARK_PYTHON` is set to this interpreter, so that Python workers find the same packages.
 """
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MIN_JAVA = 17
 JAVA_TIMEOUT_S = 30
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit, whose master, memory and jars are then in force."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 # For runs of a minute or two: compiling plans to Java, and Java once more by the second compiler,
@@ -123,7 +126,8 @@ def start(
     jars: tuple[str, ...] = (),
     config: dict[str, str] | None = None,
 ) -> SparkSession:
-    """The running session, or a new one: on `master`, else where SPARK says, else on this machine."""
+    """The running session, or a new one: what spark-submit was told, else on `master`, else on this
+    machine."""
     check_available()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
@@ -131,11 +135,14 @@ def start(
     active = SparkSession.getActiveSession()
     if active is None:
         cores = os.cpu_count() or 2
-        local = master is None or master.startswith("local")
-        builder = SparkSession.builder.appName(name).master(master or f"local[{cores}]")
-        settings = {**(LOCAL if local else {}), **NEEDED}
-        settings["spark.driver.memory"] = driver_memory
-        settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions or max(2, cores))
+        builder = SparkSession.builder.appName(name)
+        settings = dict(NEEDED)
+        if SUBMITTED not in os.environ:
+            if master is None or master.startswith("local"):
+                settings.update(LOCAL)
+                settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions or max(2, cores))
+            builder = builder.master(master or f"local[{cores}]")
+            settings["spark.driver.memory"] = driver_memory
         if jars:
             settings["spark.jars"] = ",".join(jars)
         settings.update(config or {})
