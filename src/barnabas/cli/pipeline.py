@@ -214,6 +214,11 @@ def spark_options(command: F) -> F:
         help="The lake's commit log: this package's or Delta Lake's.",
     )
     @click.option(
+        "--storage",
+        metavar="URL",
+        help="Checkpoints and the lake, if not in --home: a place that all executors reach.",
+    )
+    @click.option(
         "--cassandra", metavar="URL", help="cassandra://HOST[:PORT]/KEYSPACE, for events."
     )
     @click.option(
