@@ -35,6 +35,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE}
 BARNABAS = [sys.executable, "-m", "barnabas.cli.main"]
 DEADLINE_S = 600
 KILLS = 2
+BATCHES = 6
 
 
 class Broker:
@@ -67,11 +68,13 @@ class Broker:
 
 
 @contextmanager
-def driver(job: str, broker: Broker, home: Path, jars: tuple[str, ...]) -> Iterator[Any]:
+def driver(
+    job: str, broker: Broker, home: Path, jars: tuple[str, ...], max_records: int
+) -> Iterator[Any]:
     """`barnabas pipeline run JOB --once` with its JVM, in a process group of their own."""
     command = [*BARNABAS, "pipeline", "run", job, "--once", "--home", str(home)]
-    command += ["-b", broker.bootstrap, "--connector", "kafka", "--max-records", "300"]
-    command += ["--master", "local[2]"]
+    command += ["-b", broker.bootstrap, "--connector", "kafka"]
+    command += ["--max-records", str(max_records), "--master", "local[2]"]
     for jar in jars:
         command += ["--jar", jar]
     with (home / f"{job}.log").open("a") as log:
@@ -116,17 +119,19 @@ def test_killed_in_the_middle_a_job_answers_as_if_nothing_had_happened(
     spark: Any,
     backfilled: Pipeline,
     broker: Broker,
+    generated: Generated,
     tmp_path: Path,
     name: str,
 ) -> None:
+    size = sum(generated.truth.records[topic] for topic in JOBS[name].topics) // BATCHES
     chance = random.Random(name)
     status = tmp_path / "status" / f"{name}.json"
     for _ in range(KILLS):
         status.unlink(missing_ok=True)
-        with driver(name, broker, tmp_path, connector_jars) as process:
+        with driver(name, broker, tmp_path, connector_jars, size) as process:
             wait_for(lambda: batches(tmp_path, name) >= 1, process)
             time.sleep(chance.random() * 2)  # somewhere in a batch
-    with driver(name, broker, tmp_path, connector_jars) as process:
+    with driver(name, broker, tmp_path, connector_jars, size) as process:
         status.unlink(missing_ok=True)
         wait_for(status.exists, process)
         broker.kill()
@@ -135,7 +140,7 @@ def test_killed_in_the_middle_a_job_answers_as_if_nothing_had_happened(
         wait_for(lambda: False, process)
         code = process.returncode
     if code != 0:  # the broker was away for longer than the connector waits
-        with driver(name, broker, tmp_path, connector_jars) as process:
+        with driver(name, broker, tmp_path, connector_jars, size) as process:
             wait_for(lambda: False, process)
             assert process.returncode == 0, (tmp_path / f"{name}.log").read_text()[-2000:]
 
