@@ -36,6 +36,12 @@ ROUND_TRIPS_WARM_UP = 50
 # How many records of 100 bytes a client is given: about the same time for each.
 RECORDS = {"barnabas": 3_000_000, "confluent": 2_000_000, "aiokafka": 200_000, "kafka": 150_000}
 FEWEST_TO_READ = 40_000
+# What librdkafka is given below and does by default: 4 MiB of a partition, checksums not checked.
+FETCH: dict[str, Any] = {
+    "auto_offset_reset": "earliest",
+    "max_partition_fetch_bytes": 4 << 20,
+    "check_crcs": False,
+}
 NAMES = {
     "barnabas": "Barnabas",
     "arrow": "Barnabas, Arrow",
@@ -176,7 +182,7 @@ def produce_kafka(bootstrap: str, topic: str, size: int, count: int) -> dict[str
 def consume_barnabas(bootstrap: str, topic: str, size: int, count: int) -> dict[str, float]:
     from barnabas import Consumer, TopicPartition
 
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    with Consumer(bootstrap_servers=bootstrap, **FETCH) as consumer:
         consumer.assign([TopicPartition(topic, index) for index in range(PARTITIONS)])
         found, meter, first = 0, None, 0
         while found < count:
@@ -194,7 +200,7 @@ def consume_barnabas(bootstrap: str, topic: str, size: int, count: int) -> dict[
 def consume_arrow(bootstrap: str, topic: str, size: int, count: int) -> dict[str, float]:
     from barnabas import Consumer, TopicPartition
 
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    with Consumer(bootstrap_servers=bootstrap, **FETCH) as consumer:
         consumer.assign([TopicPartition(topic, index) for index in range(PARTITIONS)])
         found, meter, first = 0, None, 0
         while found < count:

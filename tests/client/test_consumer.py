@@ -499,6 +499,39 @@ def test_listeners_are_told(cluster: Cluster, kind: str, topic: str) -> None:
         assert consumer.assignment() == set()
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_that_grows_and_shrinks_reads_everything_once(
+    cluster: Cluster, topic: str, strategy: str
+) -> None:
+    options = {
+        "group_id": f"grows-{topic}",
+        "partition_assignment_strategy": [strategy],
+        "heartbeat_interval_ms": 50,
+        "max_poll_records": 3,
+    }
+    found: list[tuple[int, int]] = []
+
+    def poll(*consumers: Any, until: Any) -> None:
+        deadline = time.monotonic() + 40
+        while not until():
+            for consumer in consumers:
+                found.extend((r.partition, r.offset) for r in consumer.poll(0.02))
+            assert time.monotonic() < deadline
+
+    for partition in (0, 1):
+        write(cluster.bootstrap_servers, topic, numbers(100), partition=partition)
+    with earliest(cluster, "plain", **options) as first:
+        first.subscribe([topic])
+        poll(first, until=lambda: len(found) >= 20)
+        with earliest(cluster, "plain", **options) as second:
+            second.subscribe([topic])
+            poll(first, second, until=lambda: len(second.assignment()) == 1)
+            poll(first, second, until=lambda: len(found) >= 60)
+        poll(first, until=lambda: len(found) >= 200)
+        assert first.poll(0.1) == []
+    assert sorted(found) == [(p, offset) for p in (0, 1) for offset in range(100)]
+
+
 # -- interruptions
 
 

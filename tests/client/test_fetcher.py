@@ -327,3 +327,21 @@ def test_what_was_taken_in_vain_is_taken_back() -> None:
     assert bench.fetcher.positions()[A] == (0, -1)
     (fetch,) = bench.plan().values()
     assert asked(fetch)[A] == 0
+
+
+def test_a_position_that_had_nobody_to_be_asked_of_is_asked_for_when_a_leader_is_known() -> None:
+    bench = Bench()
+    bench.metadata.forget("t")
+    fetcher = bench.fetcher
+    fetcher.reset(A)
+    (state,) = fetcher.in_step(Step.RESET, bench.now)
+    fetcher.not_positioned(state, state.version, bench.now, leaderless=True)
+    fetcher.metadata_updated()
+    assert fetcher.in_step(Step.RESET, bench.now) == []
+    bench.metadata.topics.update(metadata().topics)
+    fetcher.metadata_updated()
+    assert fetcher.in_step(Step.RESET, bench.now) == [state]
+
+    fetcher.not_positioned(state, state.version, bench.now)  # its leader refused: that takes time
+    fetcher.metadata_updated()
+    assert fetcher.in_step(Step.RESET, bench.now) == []

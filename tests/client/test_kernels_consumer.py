@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +285,27 @@ def test_wrong_bytes_are_refused_never_more(kernels: Any, data: st.DataObject) -
             opened.take(found, 100, None, None)
     except (BadRecords, InvalidRecords):
         pass
+
+
+@each_version
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+def test_as_garbage_they_give_their_memory_back(
+    kernels: Any, order: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Collected together with the views that they read, in whatever order."""
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    memory = bytearray(build_batch(RECORDS))
+
+    def leave_a_cycle() -> None:
+        view = memoryview(memory)[:]
+        fetched = kernels.FetchedRecords("t", 3, view)
+        assert fetched.advance()
+        found = [view, fetched, fetched.open(None, 0)]
+        cycle: list[Any] = [found[index] for index in order]
+        cycle.append(cycle)
+
+    leave_a_cycle()
+    gc.collect()
+    assert told == []
+    memory.append(0)  # not while anything holds it

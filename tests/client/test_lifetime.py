@@ -29,7 +29,7 @@ from barnabas.testing import Cluster
 
 INTERRUPT_AFTER_S = 0.1
 AT_ONCE_S = 5.0
-CYCLES = 300
+CYCLES = int(os.environ.get("BARNABAS_CLIENT_CYCLES", "100"))
 CLIENTS_THREADS = ("barnabas-producer", "barnabas-consumer", "barnabas-closing")
 
 

@@ -17,6 +17,7 @@ from barnabas.record.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
 )
+from barnabas.record.kernels import ColumnsBuilder
 
 
 def batch(first: int, count: int, **more: Any) -> bytearray:
@@ -196,3 +197,37 @@ def test_a_poison_record_is_passed_over_when_asked() -> None:
     found.take(records, 9, None, number)
     assert [r.value for r in records] == [1, 3]
     assert found.position == 3
+
+
+@pytest.mark.parametrize("limit", [2, 100])
+def test_columns_meet_damage_where_records_do(limit: int) -> None:
+    bad = batch(3, 3)
+    bad[61 + 2] = 0x7F  # the first record's offset, which then is no number
+    bad[61] = 0x7E
+    found = buffer(batch(0, 3), bad, check_crcs=False)
+    columns, runs = ColumnsBuilder(), []
+    while columns.record_count < 3:
+        found.take_columns(columns, limit, runs, 1 << 20)
+    with pytest.raises(CorruptRecordsError) as caught:
+        found.take_columns(columns, limit, runs, 1 << 20)
+    assert columns.record_count == 3
+    assert sum(run[3] for run in runs) == 3
+    assert (caught.value.offset, caught.value.next_offset) == (3, 6)
+    assert caught.value.raw == bytes(bad)
+    assert found.is_empty
+
+
+def test_columns_of_one_partition_are_one_run() -> None:
+    found = buffer(batch(0, 3), batch(3, 3), batch(6, 3))
+    columns, runs = ColumnsBuilder(), []
+    assert found.take_columns(columns, 7, runs, 1 << 20) == 7
+    assert runs == [("t", 0, 0, 7)]
+    assert found.position == 7
+    assert offsets(found) == [7, 8]
+
+
+def test_columns_end_at_their_bound() -> None:
+    found = buffer(batch(0, 3), batch(3, 3), batch(6, 3))
+    columns, runs = ColumnsBuilder(), []
+    assert found.take_columns(columns, 100, runs, 4) == 6
+    assert found.position == 6

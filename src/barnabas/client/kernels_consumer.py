@@ -4,10 +4,10 @@
 decompressed, and is being handed out: it knows which record is next, so that `max_records` may end
 anywhere in it, and gives records as objects or, from the same place, as rows of Arrow columns.
 
-The body is checked as a whole when the batch is opened (`locate_records`), so a batch is either
-refused before any of its records were seen, or can be handed out to its end. The one thing that can
-still fail is a deserializer: `take` then stops in front of that record, keeps what it raised in
-`failure`, and the caller decides what becomes of the record.
+The body is checked as a whole before the first of its records is given (`locate_records`, or the columns
+themselves if they take all of it), so a batch is either refused or can be handed out to its end. The one
+thing that can still fail is a deserializer: `take` then stops in front of that record, keeps what it
+raised in `failure`, and the caller decides what becomes of the record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Any
 
 from barnabas.record.batch import TimestampType
-from barnabas.record.errors import CorruptBatch, UnsupportedMagic
+from barnabas.record.errors import CorruptBatch, InvalidRecords, UnsupportedMagic
 from barnabas.record.kernels import (
     PLACE_INT32S,
     decode_headers,
@@ -195,7 +195,8 @@ class ConsumerRecord:
 
 def _owner(data: Any) -> Any:
     """Whose memory it is. That is held, not the view of it: the garbage collector may clear a view,
-    and complains when somebody still holds it."""
+    and complains when somebody still holds it. For the same reason the collector must not clear what
+    holds it (`no_gc_clear`); nothing that refers back to such an object is lost by that."""
     return data.obj if isinstance(data, memoryview) else data
 
 
@@ -203,6 +204,7 @@ def _size_of(data: Any) -> int:
     return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else -1
 
 
+@cython.no_gc_clear
 @cython.final
 @cython.cclass
 class OpenBatch:
@@ -225,6 +227,8 @@ class OpenBatch:
     _log_append_time_ms: cython.longlong
     _next: cython.Py_ssize_t
     _count: cython.Py_ssize_t
+    _start: cython.Py_ssize_t
+    _end: cython.Py_ssize_t
     _bytes: cython.Py_ssize_t
     p: cython.p_uchar
     places: cython.p_int
@@ -246,19 +250,18 @@ class OpenBatch:
         log_append_time_ms: cython.longlong,
         first_offset: cython.longlong,
     ) -> None:
-        self._located = locate_records(data, start, end, count)
+        if count < 0:
+            raise InvalidRecords(f"found invalid record count {count}")
         if cython.compiled:
             PyObject_GetBuffer(data, cython.address(self.view), PyBUF_SIMPLE)
             self.p = cython.cast(cython.p_uchar, self.view.buf)
             PyBuffer_Release(cython.address(self.view))
             PyObject_GetBuffer(_owner(data), cython.address(self.view), PyBUF_SIMPLE)
-            self.places = cython.cast(cython.p_int, PyByteArray_AS_STRING(self._located))
-            self.deltas = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self._located))
         else:
             self.p = memoryview(data)
-            self.places = memoryview(self._located).cast("i")
-            self.deltas = memoryview(self._located).cast("q")
         self._data = data
+        self._start = start
+        self._end = end
         self._topic = topic
         self._partition = partition
         self._leader_epoch = leader_epoch
@@ -269,16 +272,31 @@ class OpenBatch:
         self._failure = None
         self._failed_field = ""
         self._bytes = 0
-        index: cython.Py_ssize_t = 0
+        self._next = 0
+        self._located = None
         if first_offset > base_offset:
+            self.locate()
+            index: cython.Py_ssize_t = 0
             while index < count and base_offset + self.places[index * 10 + 2] < first_offset:
                 index += 1
-        self._next = index
+            self._next = index
 
     if cython.compiled:
 
         def __dealloc__(self) -> None:
             PyBuffer_Release(cython.address(self.view))
+
+    def locate(self) -> None:
+        """Check the body and find its records; raises InvalidRecords. Done by itself when needed."""
+        if self._located is not None:
+            return
+        self._located = locate_records(self._data, self._start, self._end, self._count)
+        if cython.compiled:
+            self.places = cython.cast(cython.p_int, PyByteArray_AS_STRING(self._located))
+            self.deltas = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self._located))
+        else:
+            self.places = memoryview(self._located).cast("i")
+            self.deltas = memoryview(self._located).cast("q")
 
     @property
     def left(self) -> int:
@@ -290,6 +308,7 @@ class OpenBatch:
         """The offset of the record that comes next; -1 if there is none."""
         if self._next >= self._count:
             return -1
+        self.locate()
         return self._base_offset + self.places[self._next * 10 + 2]
 
     @property
@@ -320,6 +339,7 @@ class OpenBatch:
         Deserializers are those of `serialization`, or None, which leaves bytes as they are; null is
         never deserialized. When one raises, `failure` is set and the record is not taken.
         """
+        self.locate()
         places: cython.p_int = self.places
         index: cython.Py_ssize_t = self._next
         last: cython.Py_ssize_t = min(self._count, index + max(limit, 0))
@@ -398,6 +418,19 @@ class OpenBatch:
         """The same as rows of a `ColumnsBuilder`, without deserializers; gives how many."""
         first: cython.Py_ssize_t = self._next
         last: cython.Py_ssize_t = min(self._count, first + max(limit, 0))
+        if self._located is None and first == 0 and last == self._count:
+            columns.append(
+                self._data,
+                self._start,
+                self._end,
+                self._count,
+                self._base_offset,
+                self._base_timestamp,
+                self._log_append_time_ms,
+            )
+            self._next = last
+            return last
+        self.locate()
         columns.append_located(
             self._data,
             self._located,
@@ -426,6 +459,7 @@ class OpenBatch:
         return record
 
 
+@cython.no_gc_clear
 @cython.final
 @cython.cclass
 class FetchedRecords:

@@ -291,6 +291,7 @@ class TopicLane:
         return self.choose(key)
 
 
+@cython.no_gc
 @cython.final
 @cython.cclass
 class _Memory:

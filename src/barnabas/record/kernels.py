@@ -361,6 +361,7 @@ def uninitialized(size: cython.Py_ssize_t) -> bytearray:
     return buffer
 
 
+@cython.no_gc
 @cython.final
 @cython.cclass
 class _Cursor:

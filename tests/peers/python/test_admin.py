@@ -45,10 +45,18 @@ Eventually = Callable[..., None]
 
 
 def in_place(admin: Any, *topics: NewTopic) -> None:
-    """Creates topics; returns when each has its leaders."""
+    """Creates topics; returns when the broker knows of them, which Apache's does a bit later."""
     for outcome in admin.create_topics(topics):
         assert outcome.error is None, outcome
-    admin.find_topics([topic.name for topic in topics])
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            admin.find_topics([topic.name for topic in topics])
+        except NotFoundError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        else:
+            return
 
 
 def refused(call: Callable[[], Any], *words: str) -> None:
@@ -61,7 +69,9 @@ def refused(call: Callable[[], Any], *words: str) -> None:
 # -- topics
 
 
-def test_a_topic_from_its_creation_to_its_end(admin: Any, name: str) -> None:
+def test_a_topic_from_its_creation_to_its_end(
+    admin: Any, name: str, eventually: Eventually
+) -> None:
     in_place(admin, NewTopic(name, 2, 1, configs={"retention.ms": "1000000"}))
     (again,) = admin.create_topics([NewTopic(name, 2, 1)])
     assert isinstance(again.error, AlreadyExistsError)
@@ -75,7 +85,7 @@ def test_a_topic_from_its_creation_to_its_end(admin: Any, name: str) -> None:
     assert outcome.error is None
     (fewer,) = admin.create_partitions({name: 1})
     assert fewer.error.code == ErrorCode.INVALID_PARTITIONS
-    assert sorted(admin.find_topics([name])[name].partitions) == [0, 1, 2]
+    eventually(lambda: sorted(admin.find_topics([name])[name].partitions) == [0, 1, 2])
 
     (gone,) = admin.delete_topics([name])
     assert gone.error is None
@@ -213,19 +223,20 @@ def test_settings_of_a_broker_are_asked_of_that_broker(
     assert "log.dirs" in [entry.name for entry in described[broker]]
     assert isinstance(described[never], NotFoundError)
 
-    change = [ConfigChange("log.cleaner.threads", "2")]
+    change = [ConfigChange("log.retention.ms", "700000000")]
     assert admin.alter_configs({broker: change}) == {broker: None}
-    eventually(lambda: own_settings(admin, broker).get("log.cleaner.threads") == "2")
-    back = [ConfigChange("log.cleaner.threads", operation=DELETE)]
+    eventually(lambda: own_settings(admin, broker).get("log.retention.ms") == "700000000")
+    back = [ConfigChange("log.retention.ms", operation=DELETE)]
     assert admin.alter_configs({broker: back}) == {broker: None}
-    eventually(lambda: "log.cleaner.threads" not in own_settings(admin, broker))
+    eventually(lambda: "log.retention.ms" not in own_settings(admin, broker))
 
     loggers = admin.describe_configs([(configs.BROKER_LOGGER, "1")])
     answer = loggers[(configs.BROKER_LOGGER, "1")]
-    if target.own or not target.since(2, 4):
-        assert answer.code == ErrorCode.INVALID_REQUEST
-    else:
+    if target.since(2, 4):
         assert answer
+        assert isinstance(answer, list)
+    else:
+        assert answer.code == ErrorCode.INVALID_REQUEST
 
 
 def test_resources_with_settings_are_listed(admin: Any, target: Target, name: str) -> None:

@@ -32,8 +32,11 @@ def results(futures: Iterable[Any]) -> list[Any]:
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_every_codec(make: Make, target: Target, name: str, idempotent: bool) -> None:
     create_topic(target.bootstrap, name, len(ALL_CODECS))
+    options = {} if idempotent else {"max_in_flight_requests_per_connection": 1}  # keeps the order
     for partition, codec in enumerate(ALL_CODECS):
-        producer = make("Producer", compression_type=codec, enable_idempotence=idempotent)
+        producer = make(
+            "Producer", compression_type=codec, enable_idempotence=idempotent, **options
+        )
         sent = [
             producer.send(name, b"filling " * 20 + b"%d" % i, b"k", partition=partition)
             for i in range(300)

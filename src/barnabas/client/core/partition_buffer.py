@@ -75,6 +75,7 @@ class PartitionBuffer:
         "_batch_end",
         "_check_crcs",
         "_damage",
+        "_opened",
         "_read_committed",
         "batch",
         "bytes",
@@ -96,6 +97,7 @@ class PartitionBuffer:
         self.bytes_taken = 0
         self.batch: OpenBatch | None = None
         self._batch_end = -1
+        self._opened: FetchedRecords | None = None
         self._damage: CorruptRecordsError | None = None
         self._answers: deque[Answer] = deque()
         self._read_committed = read_committed
@@ -112,6 +114,7 @@ class PartitionBuffer:
     def clear(self) -> None:
         self._answers.clear()
         self._damage = None
+        self._opened = None
         self.batch = None
         self.bytes = 0
 
@@ -129,7 +132,7 @@ class PartitionBuffer:
         while count < limit:
             batch = self.batch
             if batch is None:
-                batch = self._open_next(count)
+                batch = self._open_next(count, located=True)
                 if batch is None:
                     break
             taken_before = batch.bytes_taken
@@ -156,10 +159,14 @@ class PartitionBuffer:
         while count < limit and columns.size_in_bytes < max_bytes:
             batch = self.batch
             if batch is None:
-                batch = self._open_next(count)
+                batch = self._open_next(count, located=False)
                 if batch is None:
                     break
-            rows = batch.take_columns(columns, limit - count)
+            try:
+                rows = batch.take_columns(columns, limit - count)
+            except BadRecords as error:
+                self._damage = self._corrupt(self._opened, self._batch_end, error)
+                continue
             run = self.topic, self.partition, batch.timestamp_type
             if runs and runs[-1][:3] == run:
                 rows += runs.pop()[3]
@@ -183,19 +190,19 @@ class PartitionBuffer:
             self.position = batch.next_offset
         else:
             self.position = self._batch_end
-            self.batch = None
+            self.batch = self._opened = None
 
     # -- opening
 
-    def _open_next(self, count: int) -> OpenBatch | None:
-        """The next batch that has records for this reader; the position moves to it.
+    def _open_next(self, count: int, *, located: bool) -> OpenBatch | None:
+        """The next batch that has records for this reader, with its records `located` or not.
 
         A damaged one is raised, but after `count` records that were given it waits for the next
         call, which gives none before it.
         """
         if self._damage is None:
             try:
-                return self._next_batch()
+                return self._next_batch(located)
             except CorruptRecordsError as error:
                 self._damage = error
         if count:
@@ -203,7 +210,7 @@ class PartitionBuffer:
         damage, self._damage = self._damage, None
         raise damage
 
-    def _next_batch(self) -> OpenBatch | None:
+    def _next_batch(self, located: bool) -> OpenBatch | None:
         answers = self._answers
         while answers:
             answer = answers[0]
@@ -222,13 +229,15 @@ class PartitionBuffer:
                     if self._check_crcs:
                         _verify(records, start, end, crc)
                     self._open(answer, next_offset, epoch, attributes)
+                    if located and self.batch is not None:
+                        self.batch.locate()
             except BadRecords as error:
                 raise self._corrupt(records, next_offset, error) from error
             batch = self.batch
             if batch is not None:
-                self._moved(batch)
                 if batch.left:
                     return batch
+                self._moved(batch)
         return None
 
     def _open(self, answer: Answer, next_offset: int, epoch: int, attributes: int) -> None:
@@ -246,6 +255,7 @@ class PartitionBuffer:
             return
         self.batch = records.open(self._body(records, attributes), self.position)
         self._batch_end = next_offset
+        self._opened = records
         self.epoch = epoch
 
     @staticmethod
@@ -259,10 +269,11 @@ class PartitionBuffer:
             )
 
     def _corrupt(
-        self, records: FetchedRecords, next_offset: int, error: Exception
+        self, records: FetchedRecords | None, next_offset: int, error: Exception
     ) -> CorruptRecordsError:
         """Nothing after the batch was looked at, so what is buffered goes; a later fetch may bring
         the same batch undamaged."""
+        assert records is not None
         raw = bytes(memoryview(records.data)[records.start : records.end])
         self.clear()
         return CorruptRecordsError(
