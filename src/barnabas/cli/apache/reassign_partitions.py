@@ -148,6 +148,13 @@ def _generate(admin: Admin, given: argparse.Namespace) -> None:
         raise CommandError(
             "All brokers are currently fenced, or have all their log directories cordoned."
         )
+    factor = max((len(target.replicas) for target in current.values()), default=0)
+    if factor > len(usable):
+        raise CommandError(
+            f"The target replication factor of {factor} cannot be reached because only "
+            f"{len(usable)} broker(s) are registered or some brokers have all their log directories "
+            "cordoned."
+        )
     plan = reassignment.propose(current, usable, rack_aware=not given.disable_rack_aware)
     print("Current partition replica assignment")
     print(reassignment.write_plan(current))
