@@ -10,6 +10,7 @@ from barnabas.client import route as route_module
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import (
     BrokerError,
+    BrokerUnavailableError,
     ClientError,
     ClosedError,
     ConnectionFailure,
@@ -196,6 +197,31 @@ def test_all_brokers_gone_and_back_elsewhere_are_found_by_the_bootstrap_servers(
     world.down = set()
     world.run(world.cluster.refresh())
     assert sorted(world.cluster.metadata.brokers) == [11, 12, 13]
+
+
+def test_an_answer_that_names_no_broker_changes_nothing() -> None:
+    """So answers a broker that is starting or stopping."""
+    world = World()
+    world.run(world.cluster.refresh(["t"]))
+    ports, world.ports = world.ports, {}
+    with pytest.raises(BrokerUnavailableError):
+        world.run(world.cluster.refresh(["t"]))
+    assert sorted(world.cluster.metadata.brokers) == [1, 2, 3]
+    assert world.cluster.metadata.leader("t", 1) == 2
+    world.ports = ports
+    world.run(world.cluster.refresh(["t"]))
+
+
+def test_after_a_contact_nobody_to_reach_is_likely_to_pass() -> None:
+    world = World()
+    world.run(world.cluster.refresh())
+    world.cluster._rebootstrap("of this test")
+    for route in list(world.cluster._routes.values()):
+        route.drop()
+    world.down = {1, 2, 3}
+    world.reactor.call_at(world.reactor.now() + 5, world.down.clear)
+    found = world.run(world.cluster.request_any(HEARTBEAT, what="a heartbeat"))
+    assert found.error_code == ErrorCode.NONE
 
 
 def test_without_recovery_only_known_brokers_are_asked() -> None:

@@ -76,6 +76,9 @@ class Cluster:
         self.metadata = ClusterMetadata()
         self.updated: list[Callable[[], object]] = []
         self.closed = False
+        self.had_contact = False
+        """Whether the cluster ever said who its brokers are. Before that, not to reach anybody is
+        likely a mistake in an address; after it, it is likely to pass."""
         self._bootstrap = settings.addresses()
         self._routes: dict[tuple[int, str], Route] = {}
         self._coordinators: dict[tuple[str, int], int] = {}
@@ -380,7 +383,7 @@ class Cluster:
             try:
                 return await attempt()
             except NoBrokerReachable:
-                if not self.metadata.brokers or self.reactor.now() >= deadline:
+                if not self.had_contact or self.reactor.now() >= deadline:
                     raise
                 if retries >= self.most_retries:
                     raise
@@ -417,6 +420,10 @@ class Cluster:
             raise
         if response.error_code != ErrorCode.NONE:
             raise broker_error(response.error_code, subject="the cluster's metadata")
+        if not response.brokers:
+            # A broker that starts or stops may know of none, not even of itself.
+            self._metadata_failed()
+            raise BrokerUnavailableError("The cluster names no broker yet.")
         self._take_metadata(response, all_topics=names is None)
         wanted = self.metadata.topics if names is None else names
         return {n: self.metadata.topics[n] for n in wanted if n in self.metadata.topics}
@@ -467,6 +474,7 @@ class Cluster:
 
     def _take_metadata(self, response: Any, *, all_topics: bool) -> None:
         self._failing_since = None
+        self.had_contact = True
         self._updated_at = self.reactor.now()
         self.metadata.update(response, self._updated_at * 1000, all_topics=all_topics)
         self._learn_places()
@@ -486,6 +494,7 @@ class Cluster:
         }
         self.metadata.cluster_id = response.cluster_id
         self.metadata.controller_id = response.controller_id
+        self.had_contact = True
         self._learn_places()
 
     def _learn_places(self) -> None:
@@ -612,7 +621,7 @@ class Cluster:
         if self.metadata.controller_id in self.metadata.brokers:
             return self.metadata.controller_id
         if not self.metadata.brokers:
-            raise BrokerUnavailableError("The cluster names no broker yet.")
+            raise BrokerUnavailableError("The cluster names no controller yet.")
         return next(iter(self.metadata.brokers))
 
     # -- coordinators

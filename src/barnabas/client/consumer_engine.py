@@ -257,7 +257,7 @@ class ConsumerEngine:
         except ClosedError:
             pass
         except ClientError as error:
-            first = not self.cluster.metadata.brokers
+            first = not self.cluster.had_contact
             if first and (isinstance(error, NoBrokerReachable) or not error.retriable):
                 self._contact_error = error
             else:
@@ -834,13 +834,13 @@ class ConsumerEngine:
         def left_ms() -> float:
             return max((deadline - self.reactor.now()) * 1000, 0.0)
 
-        if self.settings.enable_auto_commit and self.cluster.metadata.brokers:
+        if self.settings.enable_auto_commit and self.cluster.had_contact:
             wanted = to_commit(self._positions(dealt_with=dealt_with))
             try:
                 await self._commit(membership.commits, wanted, left_ms())
             except ClientError as error:
                 logger.warning("The commit at the end failed: %s", error)
-        if self.cluster.metadata.brokers:  # else there was no contact, and nobody to commit to
+        if self.cluster.had_contact:  # else there was no contact, and nobody to commit to
             await membership.commits.drained(left_ms() / 1000)
         if membership.subscribed:
             try:

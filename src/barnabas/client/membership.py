@@ -310,7 +310,7 @@ class Membership:
                 return True
 
     def _is_hopeless(self, error: ClientError) -> bool:
-        first_contact = isinstance(error, NoBrokerReachable) and not self.cluster.metadata.brokers
+        first_contact = isinstance(error, NoBrokerReachable) and not self.cluster.had_contact
         return first_contact or not error.retriable
 
     async def _changed(self, deadline: float) -> None:

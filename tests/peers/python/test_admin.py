@@ -163,7 +163,7 @@ def own_settings(admin: Any, resource: tuple[int, str]) -> dict[str, str]:
 
 
 def test_settings_of_a_topic_are_changed_one_by_one(
-    admin: Any, name: str, eventually: Eventually
+    admin: Any, target: Target, name: str, eventually: Eventually
 ) -> None:
     in_place(admin, NewTopic(name, 1, 1, configs={"retention.ms": "1000000"}))
     topic = (TOPIC, name)
@@ -176,6 +176,8 @@ def test_settings_of_a_topic_are_changed_one_by_one(
     eventually(lambda: own_settings(admin, topic) == both)
     assert change(ConfigChange("retention.ms", operation=DELETE)) is None
     eventually(lambda: own_settings(admin, topic) == {"segment.bytes": "2000000"})
+    if not target.since(2, 5):  # 2.4 fails when it is to append to a default
+        assert change(ConfigChange("cleanup.policy", "delete")) is None
     assert change(ConfigChange("cleanup.policy", "compact", APPEND)) is None
     eventually(lambda: own_settings(admin, topic).get("cleanup.policy") == "delete,compact")
     assert change(ConfigChange("cleanup.policy", "delete", SUBTRACT)) is None
@@ -233,8 +235,8 @@ def test_settings_of_a_broker_are_asked_of_that_broker(
     loggers = admin.describe_configs([(configs.BROKER_LOGGER, "1")])
     answer = loggers[(configs.BROKER_LOGGER, "1")]
     if target.since(2, 4):
-        assert answer
-        assert isinstance(answer, list)
+        # The jars of the old ones come without the logging that would answer this.
+        assert isinstance(answer, list) == target.since(3, 0)
     else:
         assert answer.code == ErrorCode.INVALID_REQUEST
 

@@ -54,7 +54,7 @@ class AdminBase:
                 try:
                     by_node.setdefault(await node_of(item), []).append(item)
                 except ClientError as error:
-                    if isinstance(error, NoBrokerReachable) and not self.cluster.metadata.brokers:
+                    if isinstance(error, NoBrokerReachable) and not self.cluster.had_contact:
                         raise
                     answers[item] = error
                     if error.retriable and not isinstance(error, NotFoundError):
