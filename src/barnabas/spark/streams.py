@@ -2,8 +2,8 @@
 
 `Log` is where topics are. `format` names a data source with the options and columns of Spark's own
 Kafka connector, which is the default (its jars have to be on the session). `Files` is the same face
-over JSON lines, one directory for a topic, as `barnabas pipeline generate --to DIRECTORY` writes them: jobs run
-over it without a broker.
+over JSON lines, one directory for a topic, as `barnabas pipeline generate --to DIRECTORY` writes
+them: jobs run over it without a broker.
 
 A compacted topic is read as a table of versions: every record that is still in the log, in order.
 """
