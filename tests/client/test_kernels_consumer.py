@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import pickle
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,19 +21,9 @@ from barnabas.record.compression import Codec
 from barnabas.record.errors import BadRecords, CorruptBatch, InvalidRecords, UnsupportedMagic
 from barnabas.record.kernels import ColumnsBuilder
 from barnabas.record.read import read_records
+from tests.record.kernel_versions import interpreted
 
-
-def interpreted() -> Any:
-    source = Path(kernels_consumer.__file__).with_name("kernels_consumer.py")
-    spec = importlib.util.spec_from_file_location("interpreted_kernels_consumer", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-VERSIONS = [interpreted()]
+VERSIONS = [interpreted(kernels_consumer)]
 if kernels_consumer.COMPILED:
     VERSIONS.insert(0, kernels_consumer)
 each_version = pytest.mark.parametrize(

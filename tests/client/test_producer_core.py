@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +27,7 @@ from barnabas.client.kernels_producer import (
 )
 from barnabas.record.batch import read_header, verify_crc
 from barnabas.record.read import read_records
+from tests.record.kernel_versions import interpreted
 
 # -- partitioners
 
@@ -49,17 +48,7 @@ def test_murmur2_is_javas(key: bytes, expected: int) -> None:
     assert murmur2(key) == expected & 0xFFFFFFFF
 
 
-def interpreted_kernels() -> Any:
-    source = Path(kernels_producer.__file__).with_name("kernels_producer.py")
-    spec = importlib.util.spec_from_file_location("interpreted_kernels_producer", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-INTERPRETED = interpreted_kernels()
+INTERPRETED = interpreted(kernels_producer)
 
 
 @given(st.binary(max_size=50))

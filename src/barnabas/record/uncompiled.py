@@ -20,7 +20,7 @@ def cfunc(function: T) -> T:
     return function
 
 
-ccall = cclass = inline = final = no_gc = cfunc
+ccall = cclass = inline = final = no_gc = no_gc_clear = cfunc
 
 
 def _configured(*_arguments: Any, **_options: Any) -> Any:
