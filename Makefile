@@ -11,6 +11,8 @@ QUICK ?=
 SEED ?= 0
 SEEDS ?= 1000
 NODES ?=
+COUNT ?= 20000
+CONNECTOR ?= kafka
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint peers bench soak search chaos clean
@@ -42,6 +44,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.installed-spark: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
+	@touch $@
+
 setup: $(VENV)/.installed ## the package in .venv, kernels compiled if a compiler is there
 
 run: $(VENV)/.installed ## a broker on localhost:9092, its data in barnabas-data
@@ -71,6 +77,14 @@ search: $(VENV)/.installed-dev ## hypothesis with new examples (TESTS=tests/log 
 
 chaos: $(VENV)/.installed-dev ## node processes killed, frozen and cut off under load (ROUNDS=3)
 	BARNABAS_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -s tests/peers/test_cluster_chaos.py tests/peers/test_cluster_cuts.py
+
+spark: $(VENV)/.installed-dev peers ## the tests that start Spark: jobs, sinks, driver and broker killed
+	BARNABAS_SPARK=1 BARNABAS_SPARK_LONG=1 $(BIN)/python -m pytest tests/spark
+
+# Spark's own connector is a peer: its jars come with `make peers`.
+demo: $(VENV)/.installed-spark peers ## broker, traffic and all five Spark jobs, judged against the truth (COUNT=20000)
+	$(BIN)/barnabas pipeline demo --seed $(SEED) --count $(COUNT) --connector $(CONNECTOR) \
+		$(foreach jar,$(wildcard .peers/spark-kafka/*.jar),--jar $(jar))
 
 clean: ## remove what was built; keeps .peers and barnabas-data
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -27,6 +27,7 @@ LAYERS = [
     "api",
     "server",
     "client",
+    "spark",
     "cli",
     "testing",
     "sim",
@@ -34,12 +35,14 @@ LAYERS = [
 # The clients know the wire and the records, not the broker; commands start brokers and read logs.
 ALLOWED = {layer: set(LAYERS[: LAYERS.index(layer) + 1]) for layer in LAYERS}
 ALLOWED["client"] = {"seams", "streams", "wire", "record", "client"}
+# The pipeline knows the clients, not the broker.
+ALLOWED["spark"] = {"wire", "record", "config", "client", "spark"}
 # The quorum's log view and the image know each other's records; the coordinators write through an
 # interface that is handed in and never see the log, the controller or the replicas.
 ALLOWED["coordinator"] = {"seams", "wire", "record", "config", "delayed", "metadata", "coordinator"}
 ALLOWED["metadata"] = {"wire", "record", "config", "metadata"}
-# A simulation runs nodes and clients, not the commands.
-ALLOWED["sim"] -= {"cli", "testing"}
+# A simulation runs nodes and clients, not the commands and not Spark.
+ALLOWED["sim"] -= {"spark", "cli", "testing"}
 ALLOWED["config"] = {"config"}
 ALLOWED["delayed"] = {"delayed"}
 ALLOWED["wire"] = {"wire"}

@@ -31,6 +31,7 @@ COMMANDS = {
     "features": Entry("barnabas.cli.features:features", "Feature levels: describe, change."),
     "metadata": Entry("barnabas.cli.metadata:metadata", "Browse the cluster's metadata."),
     "log": Entry("barnabas.cli.log:log", "Look into log files, indexes and snapshots."),
+    "pipeline": Entry("barnabas.cli.pipeline:pipeline", "The data pipeline on Spark."),
     "perf": Entry("barnabas.cli.perf:perf", "Measure throughput and latency."),
     "completion": Entry("barnabas.cli.completion:completion", "Completion for bash, zsh or fish."),
 }

@@ -1,0 +1,1 @@
+"""Where answers are kept: each output takes a micro-batch once, however often it is given."""
