@@ -170,7 +170,7 @@ def test_an_older_broker_is_asked_again_in_its_version(admin_for: AdminFor) -> N
                     ApiVersion(api_key=3, min_version=0, max_version=1),
                 ]
             )
-        return MetadataResponse(topics=[])
+        return metadata_of(broker)
 
     with FakeBroker(handle) as broker, admin_for(broker.address) as admin:
         assert admin.list_topics() == []
