@@ -10,10 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from barnabas.record import kernels
 from barnabas.record.batch import BATCH_OVERHEAD
 from barnabas.record.build import build_batch
 from barnabas.record.errors import InvalidRecords
-from tests.record.kernel_versions import IMPORTED, INTERPRETED, VERSION_NAMES, VERSIONS
+from tests.record.kernel_versions import (
+    IMPORTED,
+    INTERPRETED,
+    VERSION_NAMES,
+    VERSIONS,
+    interpreted,
+)
 from tests.record.record_strategies import ANY_RECORDS, INT64
 
 OFTEN_WRONG = [b"", b"\x00", b"\xff" * 16, b"\x0e\0\0\0\1\1\0", b"\x80\x80\x80\x80\x80\x80\0"]
@@ -198,8 +205,6 @@ def test_interpreted_kernels_say_so_once():
 
 
 def test_importing_the_source_under_another_name_says_nothing(caplog):
-    from tests.record.kernel_versions import interpreted_kernels
-
     with caplog.at_level(logging.WARNING):
-        assert interpreted_kernels().COMPILED is False
+        assert interpreted(kernels).COMPILED is False
     assert not caplog.records
