@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from barnabas.record import kernels
 from barnabas.record.batch import BATCH_OVERHEAD
 from barnabas.record.build import build_batch
 from barnabas.record.errors import InvalidRecords
@@ -206,5 +205,5 @@ def test_interpreted_kernels_say_so_once():
 
 def test_importing_the_source_under_another_name_says_nothing(caplog):
     with caplog.at_level(logging.WARNING):
-        assert interpreted(kernels).COMPILED is False
+        assert interpreted(IMPORTED).COMPILED is False
     assert not caplog.records
