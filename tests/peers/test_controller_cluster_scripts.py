@@ -127,7 +127,8 @@ def plain(text: str) -> list[str]:
     """Without what differs between clusters."""
     text = re.sub(r"record \d+", "record", text)
     text = re.sub(r"(STALE_BROKER_EPOCH) .*", r"\1", text)
-    text = re.sub(r" directories=\[[^]]*\]", "", text)
+    # Ids are random bytes, so there may be brackets and quotes among them.
+    text = re.sub(r""" directories=\[(b'(\\.|[^'\\])*'|b"(\\.|[^"\\])*"|[, ])*\]""", "", text)
     text = re.sub(r"^> epoch \d+", "> epoch", text, flags=re.MULTILINE)
     text = re.sub(r"(broker \d+) epoch=\d+", r"\1", text)
     return text.splitlines()

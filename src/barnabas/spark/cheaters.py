@@ -56,7 +56,7 @@ def farm(random: Random, name: str, start_ms: int, span_ms: int, phone: str) -> 
     plan.members = accounts
     signups_ms = span_ms // 3
     for account in accounts:
-        at_ms = start_ms + random.randrange(signups_ms)
+        at_ms = start_ms + random.randrange(max(signups_ms, 1))
         number = f"{phone}{random.randrange(10**6, 10**7)}"
         plan.add(at_ms, "signup", user_id=account, device_id=device, address=address, phone=number)
     for _ in range(random.randint(1, 3)):
