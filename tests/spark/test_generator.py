@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -64,7 +63,6 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     assert made(SETTINGS)[0] != made(Settings(seed=4, count=6_000, rate=0.4, cheaters=2))[0]
 
 
-@pytest.mark.skipif(os.environ.get("BARNABAS_EXAMPLES") != "search", reason="make search")
 @given(
     st.integers(0, 1000),
     st.integers(1, 400),
